@@ -158,6 +158,20 @@ func (x *Execution) Waits() bool {
 	return x.Accepted != nil && x.Issued == 0 && !mesh.Terminal(x.State)
 }
 
+// Why is the reason for the state of the execution: of one that waits, also where no event
+// says so.
+func (s *State) Why(x *Execution) string {
+	if !x.Waits() || x.Reason != "" {
+		return x.Reason
+	}
+	for _, id := range x.DependsOn {
+		if y := s.execs[id]; y != nil && !mesh.Terminal(y.State) {
+			return mesh.ReasonAwaitsOther
+		}
+	}
+	return mesh.ReasonAwaitsPlace
+}
+
 // A Leg is a stretch of a turn in which one execution has the user's stream.
 type Leg struct {
 	Execution mesh.ExecutionID
