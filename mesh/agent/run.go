@@ -38,7 +38,7 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	}
 	var told int32
 	if call.Principal.Ticket {
-		if call, told, err = meshclient.Redeem(ctx, r.node, call, r.secret()); err != nil {
+		if call, told, err = meshclient.Redeem(ctx, r.node, call, r.secret); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
 	}

@@ -7,21 +7,35 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc"
 
 	"google.golang.org/grpc"
 )
 
-// redeemTime bounds how long an agent waits for its grant: whoever called it waits too.
-const redeemTime = 10 * time.Second
+// redeemTime bounds how long an agent waits for its grant: whoever called it waits too. Within
+// that, secretTime is how long it waits for another secret than one that does not count.
+const (
+	redeemTime = 10 * time.Second
+	secretTime = 2 * time.Second
+	secretPoll = 10 * time.Millisecond
+)
 
 // Redeem returns the call with the grant for its ticket, as the agent that has the secret
 // of its registration, and how many instructions wait for the execution, for [Client.Waiting].
-func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret string) (_ mesh.Call, told int32, err error) {
+// An agent that registers anew may be called before it has the node's answer, with the secret:
+// it waits for that.
+func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret func() string) (_ mesh.Call, told int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redeemTime)
 	defer cancel()
-	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret}
+	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret()}
 	under.Principal.Tenant = call.Principal.Tenant
 	res, err := meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+	for waited := time.Duration(0); mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) && waited < secretTime && sleep(ctx, secretPoll); waited += secretPoll {
+		if held := secret(); held != under.Holder {
+			under.Holder = held
+			res, err = meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+		}
+	}
 	if err != nil {
 		return call, 0, failed("meshclient.Redeem", err)
 	}
