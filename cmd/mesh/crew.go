@@ -223,9 +223,13 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		cfg := skillbuilder.Config{Card: card, Conns: env.Conns, Dispatch: c.dispatching(a, env), Now: c.now, Logger: env.Logger}
 		if !t.offline { // which goes by rules, as the builder does itself
 			cfg.Model, cfg.ModelName, cfg.Fit, cfg.Cost = t.model, t.name, t.fit, t.cost
-			if slices.Contains(c.names(), "worker") {
-				cfg.Worker = "worker"
+		}
+		if w := c.Get("worker"); w != nil {
+			works, err := c.thinking(w)
+			if err != nil {
+				return nil, err
 			}
+			cfg.Worker, cfg.WorkerThinks = "worker", !works.offline
 		}
 		return skillbuilder.New(cfg)
 	case a.Type == node.TypeOrchestrator:

@@ -115,7 +115,7 @@ func (w *ruling) skill(name string) (*skill.Skill, bool) {
 	return w.by.skills.For(w.grant.Tenant).Get(name)
 }
 
-// checkCall checks that the skill may be called, and that there is room for the
+// checkCall says whether the call is made, and checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
 // has already is not counted again.
 func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
@@ -131,8 +131,9 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	if b.Version == "" { // or another one could be called than was asked about
 		b.Version = w.version(b.Skill)
-		e.Body = b
 	}
+	b.NotMade = w.grant.Dry && w.effects(b.Skill)
+	e.Body = b
 	if w.st.Seen(e.ID) {
 		return nil
 	}
@@ -141,7 +142,8 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine
-	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
+	approved, settled := w.answers[b.Call]
+	if !w.grant.Dry && (settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b)) {
 		return &mesh.Error{Code: mesh.Precondition, Op: w.op, Reason: mesh.ReasonApproval, Forbidden: true, Detail: fmt.Sprintf(
 			"the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))}
 	}
@@ -260,11 +262,11 @@ func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error
 			return w.refuse(i, "the mesh itself notes what came of it")
 		}
 		w.settled[b.Call] = true
-		w.ended = append(w.ended, outcomeOf(skill, b))
+		w.ended = append(w.ended, w.outcomeOf(skill, b))
 		return nil
 	}
 	if skill, ok := w.called[b.Call]; ok {
-		w.ended = append(w.ended, outcomeOf(skill, b))
+		w.ended = append(w.ended, w.outcomeOf(skill, b))
 		delete(w.called, b.Call)
 	}
 	w.loose = append(w.loose, loose{i, e.ID, b.Call, w.begun[b.Call]})

@@ -95,7 +95,7 @@ func (w *ruling) isChild(id mesh.ExecutionID) bool {
 // sameOrder reports whether an execution is what was accepted, as far as that said who
 // does it and with which skills.
 func sameOrder(was, is mesh.Execution) bool {
-	return was.Parent == is.Parent && was.Label == is.Label && was.Text == is.Text &&
+	return was.Parent == is.Parent && was.Label == is.Label && was.Text == is.Text && was.Dry == is.Dry &&
 		(was.Agent == "" || was.Agent == is.Agent) && (len(was.Skills) == 0 || slices.Equal(was.Skills, is.Skills))
 }
 
@@ -114,7 +114,7 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	x := w.st.Execution(c.ID)
 	issued := x != nil && x.Issued > 0
 	switch was, fresh := w.children[c.ID]; {
-	case issued && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)),
+	case issued && (x.Parent != c.Parent || x.Agent != c.Agent || x.Dry != c.Dry || !slices.Equal(x.Skills, c.Skills)),
 		x != nil && !issued && (!x.Waits() || !sameOrder(x.Execution, c)),
 		x == nil && fresh && !sameOrder(was, c):
 		return taken(w.op, field)

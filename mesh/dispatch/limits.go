@@ -35,7 +35,7 @@ func (o *Options) ForConsulting() Options {
 }
 
 // timeout is how long the agent of the order may take.
-func (d *Dispatcher) timeout(o Order) time.Duration {
+func (d *Dispatcher) timeout(o *Order) time.Duration {
 	name, _ := d.opts.registered(o.Name)
 	for _, t := range []time.Duration{o.Timeout, d.opts.Timeouts[name]} {
 		if t > 0 {
@@ -102,8 +102,8 @@ func (d *Dispatcher) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	cut := false
-	for _, id := range d.order {
-		switch j := d.jobs[id]; {
+	for _, j := range d.order {
+		switch {
 		case j.cancel != nil:
 			cut = true
 			j.cancel()

@@ -74,6 +74,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Filled returns the options with their defaults.
+func (o Options) Filled() Options {
+	o.fill()
+	return o
+}
+
 func (o *Options) fill() {
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = 5

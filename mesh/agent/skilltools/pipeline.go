@@ -106,7 +106,7 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (sk
 	if err != nil {
 		return skill.Begun{}, mesh.Wrap(op, err)
 	}
-	return skill.Begun{Key: key, Permit: permit}, nil
+	return skill.Begun{Key: key, Permit: permit, NotMade: permit == nil}, nil
 }
 
 // End implements [skill.Journal]. That an effect has been had is sent at once: a call
