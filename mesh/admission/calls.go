@@ -33,6 +33,7 @@ type spent struct {
 	taken int         // of them, counted for the user
 	// Agents that count for the quotas, by the events that dispatched them.
 	agents map[*mesh.Event]*quota.Place
+	vacant int                // that were at work, and whose room no other one has got
 	began  []mesh.ExecutionID // that hold a place
 }
 
@@ -169,7 +170,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 // ledger has what counts for the execution, with this request and what is on its way.
 func (w *ruling) ledger() limit.Ledger {
 	mine := w.mine
-	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: w.dispatched(), Calls: mine.Calls.Skills + w.calls + w.away.calls,
+	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: mine.Calls.Agents + int(w.used.Agents) + w.away.dispatched[mine.ID], Calls: mine.Calls.Skills + w.calls + w.away.calls,
 		MostCalls: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
 	if t := w.st.TurnOf(mine.ID); t != nil {
 		s.Turn, s.Agents = t.Calls.Skills+w.calls+w.away.turn, w.agentsOf(t)
@@ -178,7 +179,7 @@ func (w *ruling) ledger() limit.Ledger {
 	if s.Thread, s.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
 		s.ThreadFirst = w.now
 	}
-	l := w.by.budgets.Ledger(s)
+	l := append(w.by.budgets.Ledger(s), w.time(w.by.terms(w.grant.Tenant, w.grant.Agent, "")))
 	for x := range w.st.Up(mine.ID) {
 		l = append(l, limit.Shares(x.Budget, x.Used.Add(w.away.below[x.ID]).Add(w.used))...)
 	}

@@ -47,6 +47,7 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 		o.Name = d.opts.called(x.Agent)
 		j := new(job)
 		d.fill(j, o, x.ID)
+		j.exec.Traceparent = x.Traceparent // its agent goes on in the trace in which it was called
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave

@@ -313,11 +313,20 @@ func mayPost(s *thread.State, in *intake) error {
 	case !s.MayRead(p) && in.task != "":
 		return mesh.TaskNotFound(op)
 	case !s.MayRead(p):
-		return mesh.ThreadNotFound(op)
+		return in.threadNotFound(op)
 	case in.exit == nil && t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
 		return nil
 	}
 	return s.Outsider(op)
+}
+
+// threadNotFound is the answer for the thread of the message, named as the caller named it.
+func (in *intake) threadNotFound(op string) error {
+	e := mesh.ThreadNotFound(op)
+	if e.Field = "thread-id"; in.call.Thread == "" {
+		e.Field = "message.context_id"
+	}
+	return e
 }
 
 // resent finds the message that this one repeats.

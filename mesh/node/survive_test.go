@@ -8,6 +8,8 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,10 +31,11 @@ import (
 // The environment of the processes of such a run.
 const (
 	surviveNode    = "MESH_TEST_NODE"    // the address of the node
-	surviveDie     = "MESH_TEST_DIE"     // before which append, or after, somebody dies
+	surviveDie     = "MESH_TEST_DIE"     // before which append, or after, somebody dies, and by which signal
 	surviveVictims = "MESH_TEST_VICTIMS" // the file with their pids; 0 is the node
 	surviveAppends = "MESH_TEST_APPENDS" // the file with a byte for each append
 	surviveEffects = "MESH_TEST_EFFECTS" // the file that has the effects
+	surviveProfile = "MESH_TEST_PROFILE" // of who leads
 )
 
 // A dying store kills whoever is to die before or after its n-th append.
@@ -41,6 +44,7 @@ type dying struct {
 	mu    sync.Mutex
 	n, at int
 	after bool
+	by    syscall.Signal
 }
 
 func (d *dying) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
@@ -53,17 +57,17 @@ func (d *dying) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch
 		return threadlog.Appended{}, err
 	}
 	if now && !d.after {
-		killVictims()
+		killVictims(d.by)
 	}
 	done, err := d.Backend.Append(ctx, k, b)
 	if now && d.after {
-		killVictims()
+		killVictims(d.by)
 	}
 	return done, err
 }
 
-// killVictims is kill -9 of those who are to die; of this process last.
-func killVictims() {
+// killVictims is kill of those who are to die; of this process last.
+func killVictims(by syscall.Signal) {
 	data, err := os.ReadFile(os.Getenv(surviveVictims))
 	if err != nil {
 		panic(err)
@@ -72,28 +76,37 @@ func killVictims() {
 	for _, line := range strings.Fields(string(data)) {
 		pid, err := strconv.Atoi(line)
 		if self = self || pid == 0; err == nil && pid != 0 {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(pid, by)
 		}
 	}
 	if self {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		_ = syscall.Kill(os.Getpid(), by)
+	}
+	if self && by == syscall.SIGKILL {
 		select {}
 	}
+}
+
+// untilTold ends with SIGTERM: the process stops, and cuts off what is at work.
+func untilTold() context.Context {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	return ctx
 }
 
 // survivingMesh runs a node, as [meshChild] does, whose address is known before.
 func survivingMesh() error {
 	cfg := config(os.Getenv("MESH_TEST_DATA"))
-	cfg.Main, cfg.GRPC = "lead", os.Getenv(surviveNode)
+	cfg.Main, cfg.GRPC, cfg.Grace = "lead", os.Getenv(surviveNode), time.Millisecond
 	var when string
 	var n int
-	_, _ = fmt.Sscan(os.Getenv(surviveDie), &when, &n)
+	var by syscall.Signal
+	_, _ = fmt.Sscan(os.Getenv(surviveDie), &when, &n, &by)
 	open := datafolder.Opener(nil)
-	return node.Run(context.Background(), cfg, node.Options{
+	return node.Run(untilTold(), cfg, node.Options{
 		Backend: func(cfg node.Config, address string) (node.Backend, error) {
 			b, err := open(cfg, address)
 			if err == nil && when != "" {
-				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after"}
+				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after", by: by}
 			}
 			return b, err
 		},
@@ -104,9 +117,10 @@ func survivingMesh() error {
 // survivingAgents serves agents in this process.
 func survivingAgents(of func(name string) run, names ...string) error {
 	ready, ended := make(chan struct{}, len(names)), make(chan error, len(names))
+	ctx := untilTold()
 	for _, name := range names {
 		go func() { // until the process ends
-			ended <- agent.Serve(context.Background(), agent.Options{Agent: testAgent{name, of(name)}, NodeAddr: os.Getenv(surviveNode),
+			ended <- agent.Serve(ctx, agent.Options{Agent: testAgent{name, of(name)}, NodeAddr: os.Getenv(surviveNode), Drain: time.Millisecond,
 				Register: &agent.Registration{Name: name}, Ready: func(string) { ready <- struct{}{} }})
 		}()
 	}
@@ -118,46 +132,57 @@ func survivingAgents(of func(name string) run, names ...string) error {
 		}
 	}
 	fmt.Println("ready")
-	return <-ended
+	var err error
+	for range names {
+		err = cmpErr(<-ended, err)
+	}
+	return err
 }
 
-// jobs are what is to be done: by whom, and after which others.
-var jobs = []struct {
+// A job is to be done by the agent, after others.
+type job struct {
 	id, agent string
 	after     []string
-}{{"a", "worker", nil}, {"b", "helper", nil}, {"c", "clerk", []string{"a"}}, {"d", "scribe", []string{"a", "b"}}, {"e", "worker", []string{"c", "d"}}}
+}
 
-// planner is a model that has agents of four names do five jobs, and says that they did.
-type planner struct{}
+var jobs = []job{{"a", "worker", nil}, {"b", "helper", nil}, {"c", "clerk", []string{"a"}}, {"d", "scribe", []string{"a", "b"}}, {"e", "worker", []string{"c", "d"}}}
 
-func (planner) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+// planner is a model that has agents of four names do five jobs, and says that they did, and
+// how often it was told of each. With push it has nothing to say until it knows of all.
+type planner struct{ profile dispatch.Profile }
+
+func (p planner) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		said := 0
-		for _, m := range req.Messages {
-			if m.Role == llm.RoleAssistant {
-				said++
+		said := slices.IndexFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
+		var told strings.Builder
+		collects := p.profile != dispatch.ProfilePush
+		for i, m := range req.Messages[said+1:] {
+			if p.profile == dispatch.ProfilePush || said+1+i == len(req.Messages)-1 { // what is collected has all that was told before
+				told.WriteString(m.Text)
 			}
+			collects = collects && !slices.ContainsFunc(m.Tools, func(u mesh.ToolUse) bool { return u.Name == dispatch.ToolResults })
 		}
+		times := func(id string) int { return strings.Count(told.String(), "did "+id) }
 		use := func(id, tool, args string) bool {
 			return yield(llm.Chunk{Tool: &mesh.ToolUse{ID: id, Name: tool, Arguments: args}}, nil)
 		}
-		var ok bool
-		done := llm.Done{Finish: "tool_calls"}
-		switch said {
-		case 0:
+		ok, done := true, llm.Done{Finish: "tool_calls"}
+		switch {
+		case said < 0:
 			ok = yield(llm.Chunk{Text: "I have it done."}, nil)
 			for _, j := range jobs {
 				order, _ := json.Marshal(map[string]any{"agent_id": j.id, "mission": "do " + j.id, "name": j.agent, "skills": []string{}, "depends_on": j.after})
 				ok = ok && use("call-"+j.id, dispatch.ToolDispatch, string(order))
 			}
-		case 1:
+		case collects:
 			ok = use("collect", dispatch.ToolResults, `{}`)
+		case slices.ContainsFunc(jobs, func(j job) bool { return times(j.id) == 0 }): // it waits
+			done.Finish = "stop"
 		default:
-			last := req.Messages[len(req.Messages)-1].Text
 			done.Finish = "stop"
 			ok = yield(llm.Chunk{Text: "All are done:"}, nil)
 			for _, j := range jobs {
-				ok = ok && yield(llm.Chunk{Text: fmt.Sprintf(" %d", strings.Count(last, "did "+j.id))}, nil)
+				ok = ok && yield(llm.Chunk{Text: fmt.Sprintf(" %d", times(j.id))}, nil)
 			}
 		}
 		if ok {
@@ -172,9 +197,15 @@ func leading(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 	return func(yield func(agent.Output, error) bool) {
 		pool := rpc.NewPool(rpc.DialOptions{})
 		defer func() { _ = pool.Close() }()
-		d := dispatch.New(ctx, inv, pool, dispatch.Options{})
+		profile := dispatch.Profile(os.Getenv(surviveProfile))
+		d := dispatch.New(ctx, inv, pool, dispatch.Options{Profile: profile})
 		defer d.Close()
-		modelrun.Run(ctx, inv, modelrun.Options{Model: planner{}, Tools: dispatch.NewOrchestration(d)})(yield)
+		tools := dispatch.NewOrchestration(d)
+		o := modelrun.Options{Model: planner{profile}, Tools: tools}
+		if profile == dispatch.ProfilePush {
+			o.Collector = tools
+		}
+		modelrun.Run(ctx, inv, o)(yield)
 	}
 }
 
@@ -234,7 +265,7 @@ type troupe struct {
 
 	mu     sync.Mutex
 	pids   map[string]int
-	killed []string // the roles that kill -9 ended, once for each time
+	killed []string // the roles that a signal ended, once for each time
 }
 
 // up starts the process and starts it again when it has died. extra is for its first life.
@@ -267,7 +298,7 @@ func (p *troupe) up(role string, extra ...string) {
 			}
 			_ = cmd.Wait()
 			p.mu.Lock()
-			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL && p.ctx.Err() == nil {
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == 0) && p.ctx.Err() == nil {
 				p.killed = append(p.killed, role)
 			}
 			p.mu.Unlock()

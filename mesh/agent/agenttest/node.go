@@ -153,7 +153,7 @@ func (n *Node) Client(t testing.TB, g *mesh.Grant) *meshclient.Client {
 	t.Helper()
 	addr, _ := n.Serve(t, nil)
 	conn := Dial(t, addr)
-	call, told, err := meshclient.Redeem(t.Context(), conn, n.Call(g), "")
+	call, told, err := meshclient.Redeem(t.Context(), conn, n.Call(g), func() string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,17 +11,32 @@ import (
 	"google.golang.org/grpc"
 )
 
-// redeemTime bounds how long an agent waits for its grant: whoever called it waits too.
-const redeemTime = 10 * time.Second
+const (
+	// redeemTime bounds how long an agent waits for its grant: whoever called it waits too.
+	redeemTime = 10 * time.Second
+	// secretTime is how long the answer to a registration may take to arrive after the
+	// messages that its node sends at once.
+	secretTime  = 2 * time.Second
+	secretEvery = 10 * time.Millisecond
+)
 
 // Redeem returns the call with the grant for its ticket, as the agent that has the secret
 // of its registration, and how many instructions wait for the execution, for [Client.Waiting].
-func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret string) (_ mesh.Call, told int32, err error) {
+// A node at which the agent has just registered anew may send a message before the agent has
+// its new secret: that is waited for.
+func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret func() string) (_ mesh.Call, told int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redeemTime)
 	defer cancel()
-	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret}
+	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret()}
 	under.Principal.Tenant = call.Principal.Tenant
-	res, err := meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+	grants := meshv1.NewGrantServiceClient(node)
+	res, err := grants.RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+	for begun := time.Now(); stranger(err) && time.Since(begun) < secretTime && sleep(ctx, secretEvery); {
+		if s := secret(); s != under.Holder {
+			under.Holder = s
+			res, err = grants.RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+		}
+	}
 	if err != nil {
 		return call, 0, failed("meshclient.Redeem", err)
 	}

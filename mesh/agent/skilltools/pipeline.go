@@ -23,7 +23,7 @@ func (t *Tools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 		out.Text = command.Defuse(out.Text) // of a template, the blocks are meant
 	}
 	if trip := limit.TripOf(r.Err); trip != nil {
-		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
+		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free, Conclude: !limit.Renewed(trip.Limit)}
 		// What to do about it is the loop's to say: results get into reports.
 		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
