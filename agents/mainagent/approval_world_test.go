@@ -61,6 +61,7 @@ type office struct {
 	// models are the agents' own.
 	models map[string]*scripted.Model
 	limits node.Limits
+	quotas node.Quotas
 	face   skilltools.Face
 	// result is what a skill returns; nil for what was done.
 	result func(call *skill.Call) string
@@ -147,7 +148,7 @@ func (o *office) open(agents meshtest.Agents) {
 		data = o.Data
 		o.Stop()
 	}
-	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}, Limits: o.limits})
+	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}, Limits: o.limits, Quotas: o.quotas})
 }
 
 // serve runs a specialist outside of the node until stop, or the end of the

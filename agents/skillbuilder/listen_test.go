@@ -72,12 +72,46 @@ func TestASecondSkillIsBuiltBesideTheFirst(t *testing.T) {
 	}
 }
 
-// Who wants to finish first is reminded of the other one when that is done.
-func TestWhatIsWantedLaterIsNamedAtTheEnd(t *testing.T) {
-	m := handedOver(t, meshtest.Options{})
-	s := say(m, mesh.NewThreadID(), "a skill that sends Slack alerts", "Create a skill that reads Notion pages", "finish", "ok", "ok", "yes")
-	if !strings.Contains(s.Text, "'slack.send_alert' is now active. You also wanted a skill that reads Notion pages") {
-		t.Errorf("said %q", s.Text)
+// Who wanted another skill, and to finish first, is offered that one when the first is done, while
+// the session stands: a yes, in whichever words, begins it with what was wanted; a no ends
+// with the success of the first.
+func TestWhatIsWantedLaterIsOfferedAtTheEnd(t *testing.T) {
+	const offer = "You also wanted a skill that reads Notion pages. Shall we begin with it?"
+	first := func() (m *meshtest.Mesh, thread string) {
+		m, thread = handedOver(t, meshtest.Options{}), mesh.NewThreadID()
+		s := say(m, thread, "a skill that sends Slack alerts", "Create a skill that reads Notion pages", "finish", "ok", "ok", "yes")
+		if !strings.Contains(s.Text, "'slack.send_alert' is now active.") || !strings.Contains(s.Asked(), offer) || strings.Contains(s.Text, "Returning") {
+			t.Fatalf("said %q, asked %q", s.Text, s.Asked())
+		}
+		return m, thread
+	}
+	for _, yes := range []string{"yes", "begin with it", "I want the skill that reads Notion pages", "ok, let us start with that one"} {
+		m, thread := first()
+		s := m.Say(thread, yes)
+		if !strings.Contains(s.Text, "help you create a skill that reads Notion pages.") || !strings.Contains(s.Asked(), "How does it work, step by step?") {
+			t.Fatalf("%q: said %q, asked %q", yes, s.Text, s.Asked())
+		}
+		if s = say(m, thread, "ok", "ok", "yes"); s.State != completed || !strings.Contains(s.Text, "[completed: Your skill 'notion.read_page' is now active.]") {
+			t.Errorf("%q: ended %v: %q, asked %q", yes, s.State, s.Text, s.Asked())
+		}
+	}
+	for _, no := range []string{"no", "no thanks"} {
+		m, thread := first()
+		if s := m.Say(thread, "well hmm"); !strings.Contains(s.Asked(), offer) {
+			t.Errorf("asked %q", s.Asked())
+		}
+		s := m.Say(thread, no)
+		if s.State != completed || !strings.Contains(s.Text, "Good. Returning you to the main assistant.") || !strings.Contains(s.Text, "[completed: Your skill 'slack.send_alert' is now active.]") {
+			t.Errorf("%q: ended %v: %q, asked %q", no, s.State, s.Text, s.Asked())
+		}
+		if s = m.Say(thread, "a skill that reads Notion pages"); !strings.Contains(s.Asked(), "How does it work, step by step?") {
+			t.Errorf("%q: asked %q", no, s.Asked())
+		}
+	}
+	m, thread := first()
+	m.Say(thread, "cancel") // the mesh takes that
+	if s := m.Say(thread, "hello"); !strings.Contains(s.Asked(), offer) {
+		t.Errorf("to who comes back, asked %q", s.Asked())
 	}
 }
 

@@ -161,7 +161,9 @@ func (r *run) look(ctx context.Context, t talk) error {
 
 // put keeps the session and puts its question.
 func (r *run) put(ctx context.Context, t talk) error {
-	r.progress(t.Session)
+	if !t.offering() { // which has not begun
+		r.progress(t.Session)
+	}
 	return r.putAs(ctx, t)
 }
 
@@ -296,7 +298,7 @@ func (r *run) write(ctx context.Context, t talk, occupied string) (talk, error) 
 		return t, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
 	}
 	if len(problems) > 0 {
-		t.Draft.Source, t.Draft.Problem = "", problems[0].GetDetail()
+		t = t.refused(problems[0].GetField(), problems[0].GetDetail())
 	}
 	return t, nil
 }

@@ -109,6 +109,9 @@ func (d draft) title() string {
 // welcomeBack is asked of a user who comes back to an unfinished session
 // (S4-064).
 func (t talk) welcomeBack() string {
+	if t.offering() {
+		return "You also wanted a skill that " + t.Draft.Purpose + ". Shall we begin with it? Say “yes”, or “no” to leave it."
+	}
 	text := "Welcome back! Would you like to continue creating " + t.Draft.title() + "? Say “yes” to continue"
 	if t.Other != "" {
 		return text + ", or “no” to start with the one that " + t.Other + "."

@@ -127,6 +127,15 @@ func (t *tree) line(x *meshv1.ExecutionInfo, now time.Time) string {
 	if after := t.names(x.GetExecution().GetDependsOn()); after != "" {
 		fields = append(fields, "after "+after)
 	}
+	if x.GetWave() > 1 {
+		fields = append(fields, fmt.Sprint("wave ", x.GetWave()))
+	}
+	if x.GetDelivered() {
+		fields = append(fields, "delivered")
+	}
+	if about := x.GetContext(); about != "" {
+		fields = append(fields, fmt.Sprintf("with %q", clip(about, 60)))
+	}
 	if text := x.GetExecution().GetText(); text != "" {
 		fields = append(fields, fmt.Sprintf("%q", clip(text, 60)))
 	}

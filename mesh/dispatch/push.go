@@ -6,7 +6,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
 )
 
@@ -17,8 +16,11 @@ const maxTold = 16 << 10
 const callWait = "agents"
 
 // Drain implements llm.Collector. With ProfileCollect the model fetches its results, and
-// is told of the others when the run ends.
-func (o *Orchestration) Drain(_ context.Context, last bool) []llm.Delivery {
+// is told of the others when the run ends. Whoever is at work then ends first.
+func (o *Orchestration) Drain(ctx context.Context, last bool) []llm.Delivery {
+	if last {
+		_, _ = o.d.await(ctx, nil, ModeAll, false) // fails only where nothing is at work
+	}
 	if o.d.opts.Profile == ProfileCollect && !last {
 		return nil
 	}
@@ -65,7 +67,7 @@ func (o *Orchestration) deliveries() []llm.Delivery {
 // report is the message with a result (S1-018, S1-019). The result is data of another
 // agent: it is cut, and quoted so that it cannot be taken for more.
 func report(r Result) string {
-	quoted := command.Quote(shortened(r.Result, maxTold, text.AskForLess))
+	quoted := quoted(r.Result, maxTold, text.AskForLess)
 	name := nameOf(r)
 	switch r.Status {
 	case StatusCompleted:

@@ -77,7 +77,7 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 
 // orderOf is what was asked of the execution; labels are those of what came before it.
 func orderOf(x *thread.Execution, labels map[mesh.ExecutionID]string) Order {
-	o := Order{AgentID: x.Label, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget}
+	o := Order{AgentID: x.Label, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget, Dry: x.Dry}
 	if a := x.Accepted; a != nil {
 		o.Context, o.Call, o.Answers = a.Context, a.Call, a.Answers
 	}

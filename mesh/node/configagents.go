@@ -158,7 +158,7 @@ type Synthesis struct {
 const (
 	maxIterations   = 100
 	maxCallsOfAgent = 1000
-	maxConcurrent   = 64
+	maxConcurrent   = 256
 	maxInstructions = 64 << 10
 	maxDescription  = 2 << 10
 	maxStages       = 32

@@ -41,7 +41,7 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas), admission.WithPlaces(n.places),
-		admission.WithTrust(n.trusted), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
+		admission.WithTrust(n.trusted), admission.WithTerms(n.terms), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})
 	opts = append(opts, admission.WithBreakers(func(t mesh.TenantID, skill string) admission.Breaker {
