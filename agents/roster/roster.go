@@ -19,7 +19,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
@@ -366,19 +365,4 @@ func (m *maker) misses(a *Agent, left map[string]string) string {
 		}
 	}
 	return ""
-}
-
-// Time is how long the agent may take when another one dispatches it; 0 for what its
-// dispatcher says. Who has others work has the time of all of them.
-func (a *Agent) Time() time.Duration {
-	const budget = 10 * time.Minute
-	switch {
-	case a.Timeout > 0:
-		return a.Timeout
-	case a.Type == node.TypeOrchestrator:
-		return cmp.Or(a.MaxBudget, budget) + time.Minute // in which it concludes
-	case a.Type == TypeChain:
-		return (budget + time.Minute) * time.Duration(len(a.Stages))
-	}
-	return 0
 }

@@ -184,14 +184,58 @@ func TestWhatCannotBeOfferedIsLeftOut(t *testing.T) {
 	}
 }
 
-// The time of who has others work is that of all of their work.
+// The time of who has others work is that of all of their work: of a chain the sum over its
+// stages, whatever is in them, and nobody has longer than a user's stream.
 func TestWhoHasOthersWorkHasTheirTime(t *testing.T) {
-	for want, a := range map[time.Duration]roster.Agent{
-		0: {Type: node.TypeWorker}, time.Minute: {Type: node.TypeOrchestrator, Use: node.Use{Timeout: time.Minute}}, 11 * time.Minute: {Type: node.TypeOrchestrator},
-		61 * time.Minute: {Type: node.TypeOrchestrator, Orchestrator: node.Orchestrator{MaxBudget: time.Hour}}, 22 * time.Minute: {Type: roster.TypeChain, Stages: make([]roster.Stage, 2)},
+	one := func(names ...string) (s node.Stage) {
+		for _, n := range names {
+			s.Agents = append(s.Agents, node.StageAgent{Name: n})
+		}
+		return s
+	}
+	agents := map[string]node.AgentConfig{
+		"quick": {Description: "x", Use: node.Use{Timeout: time.Minute}}, "slow": {Description: "x", Use: node.Use{Timeout: 2 * time.Hour}},
+		"boss":  {Type: node.TypeOrchestrator, Description: "x", Orchestration: node.Orchestration{Orchestrator: node.Orchestrator{MaxBudget: time.Hour}}},
+		"plain": {Type: node.TypeOrchestrator, Description: "x"}, "forever": {Description: "x", Use: node.Use{Timeout: 20 * time.Hour}},
+	}
+	many := one("quick", "slow")
+	for range 4 {
+		many.Agents = append(many.Agents, node.StageAgent{Name: "quick"})
+	}
+	r := made(t, node.Config{Agents: agents, Limits: node.Limits{TurnAgents: -1}, Chains: map[string]node.Chain{
+		"short": {Stages: []node.Stage{one("quick"), one("worker")}},
+		"inner": {Stages: []node.Stage{one("slow"), one("boss"), one("worker")}},
+		"outer": {Stages: []node.Stage{one("inner"), one("quick", "plain")}},
+		"many":  {Stages: []node.Stage{many}},
+		"long":  {Stages: []node.Stage{one("forever"), one("forever")}},
+	}})
+	const minute, synthesis = time.Minute, 5 * time.Minute
+	inner := 2*time.Hour + 61*minute + 5*minute
+	for name, want := range map[string]time.Duration{
+		"worker": 0, "quick": minute, "boss": 61 * minute, "plain": 11 * minute,
+		"short": minute + 5*minute, "inner": inner, "outer": inner + 11*minute + synthesis,
+		"many": 2*2*time.Hour + synthesis, // five at a time
+		"long": 24 * time.Hour,
 	} {
-		if got := a.Time(); got != want {
-			t.Errorf("%+v: %v, want %v", a, got, want)
+		if got := r.Time(r.Get(name)); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A circle of chains, which is refused, has a time, too.
+func TestACircleOfChainsHasATime(t *testing.T) {
+	chain := func(of string) node.Chain {
+		return node.Chain{Stages: []node.Stage{{Agents: []node.StageAgent{{Name: of}}}}}
+	}
+	cfg := node.Config{Main: "main", Chains: map[string]node.Chain{"a": chain("b"), "b": chain("a")}}
+	r, problems := roster.Make(&cfg, builtins, all)
+	if len(problems) == 0 {
+		t.Error("a circle is taken")
+	}
+	for _, a := range r.Agents {
+		if got := r.Time(a); got > time.Hour {
+			t.Errorf("%s: %v", a.Name, got)
 		}
 	}
 }

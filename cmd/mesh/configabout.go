@@ -146,7 +146,7 @@ func allowed(n int) string {
 
 // time adds how long the agent may take when another one dispatches it.
 func (p *portrait) time() {
-	switch t := p.x.Time(); {
+	switch t := p.Time(p.x); {
 	case t > 0:
 		p.set("timeout", t, "default")
 	case p.x.Type == node.TypeWorker:

@@ -160,7 +160,7 @@ func (c *crew) builtins() []node.Builtin {
 	var out []node.Builtin
 	for _, a := range c.Agents {
 		out = append(out, node.Builtin{Name: a.Name, Inner: a.Of != "", Delegates: c.delegates(a),
-			Orchestrator: a.Orchestrator, Orchestrates: a.Type == node.TypeOrchestrator, Time: a.Time(),
+			Orchestrator: a.Orchestrator, Orchestrates: a.Type == node.TypeOrchestrator, Time: c.Time(a),
 			New: func(env node.Env) (agent.Agent, error) { return c.agent(a.Name, env) }})
 	}
 	return out

@@ -24,7 +24,7 @@ func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
 		opts.SubAgents = append(opts.SubAgents, dispatch.SubAgent{Name: r.Name, Agent: r.Agent})
 	}
 	for _, other := range c.Agents {
-		opts.Timeouts[other.Name] = other.Time()
+		opts.Timeouts[other.Name] = c.Time(other)
 		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Budget: other.Budget(), Tools: toolsOf(other)}
 		if other.Type == "" { // neither works by itself nor has others work
 			opts.Talkers = append(opts.Talkers, other.Name)

@@ -67,7 +67,8 @@ func Noted(name string) bool {
 	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || ofQuota(name)
 }
 
-// The defaults of Budgets, and the bounds of what is counted within a window.
+// The defaults of Budgets, and their bounds: of what is counted within a window as much as is
+// remembered, of the others more than any turn makes sense with.
 const (
 	DefaultAgentCalls  = 5
 	DefaultAgentSteps  = 6
@@ -78,9 +79,13 @@ const (
 	DefaultChildren    = 64
 	DefaultWindow      = 5 * time.Minute
 
+	MaxAgentCalls  = 1000
+	MaxAgentSteps  = 1000
+	MaxTurnCalls   = 10_000
+	MaxTurnAgents  = 1000
+	MaxChildren    = 1000
 	MaxWindowCalls = 1000
 	MaxWindow      = time.Hour
-	MaxChildren    = 1000
 )
 
 // The defaults of who has others work.
@@ -99,10 +104,10 @@ const Unlimited = -1
 // Budgets say how much may be used. A field that is 0 has its default, one that
 // is Unlimited has no limit. The zero value has all the defaults.
 type Budgets struct {
-	AgentCalls int // DefaultAgentCalls; an execution's own MaxToolCalls goes first
-	AgentSteps int // DefaultAgentSteps
-	TurnCalls  int // DefaultTurnCalls
-	TurnAgents int // DefaultTurnAgents
+	AgentCalls int // DefaultAgentCalls, at most MaxAgentCalls; an execution's own MaxToolCalls goes first
+	AgentSteps int // DefaultAgentSteps, at most MaxAgentSteps
+	TurnCalls  int // DefaultTurnCalls, at most MaxTurnCalls
+	TurnAgents int // DefaultTurnAgents, at most MaxTurnAgents
 	Children   int // DefaultChildren, at most MaxChildren
 	// ThreadCalls and UserCalls are within Window, and at most MaxWindowCalls.
 	// The defaults are DefaultThreadCalls and, for users, no limit.
@@ -120,8 +125,8 @@ func (b Budgets) Validate() error {
 		name        string
 		value, most int
 	}{
-		{"agent_calls", b.AgentCalls, 0}, {"agent_steps", b.AgentSteps, 0},
-		{"turn_calls", b.TurnCalls, 0}, {"turn_agents", b.TurnAgents, 0},
+		{"agent_calls", b.AgentCalls, MaxAgentCalls}, {"agent_steps", b.AgentSteps, MaxAgentSteps},
+		{"turn_calls", b.TurnCalls, MaxTurnCalls}, {"turn_agents", b.TurnAgents, MaxTurnAgents},
 		{"children", b.Children, MaxChildren},
 		{"thread_calls", b.ThreadCalls, MaxWindowCalls}, {"user_calls", b.UserCalls, MaxWindowCalls},
 	} {
@@ -130,7 +135,7 @@ func (b Budgets) Validate() error {
 			bad = append(bad, mesh.InvalidField(op, f.name, "must be 1 to %d, or 0 for %d, and is %d", MaxChildren, DefaultChildren, f.value))
 		case f.value < Unlimited:
 			bad = append(bad, mesh.InvalidField(op, f.name, "must be a number, 0 for the default or %d for no limit, and is %d", Unlimited, f.value))
-		case f.most > 0 && f.value > f.most:
+		case f.value > f.most:
 			bad = append(bad, mesh.InvalidField(op, f.name, "must be at most %d, and is %d; use %d for no limit", f.most, f.value, Unlimited))
 		}
 	}

@@ -80,6 +80,19 @@ func TestBudgetsThatCannotBeAreRefusedByTheirFields(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	const most = 1_000_000_000
+	for field, b := range map[string]limit.Budgets{
+		"agent_calls": {AgentCalls: most}, "agent_steps": {AgentSteps: limit.MaxAgentSteps + 1},
+		"turn_calls": {TurnCalls: limit.MaxTurnCalls + 1}, "turn_agents": {TurnAgents: most},
+	} {
+		err := b.Validate()
+		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != field || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := (limit.Budgets{AgentCalls: limit.MaxAgentCalls, AgentSteps: limit.MaxAgentSteps, TurnCalls: limit.MaxTurnCalls, TurnAgents: limit.MaxTurnAgents}).Validate(); err != nil {
+		t.Errorf("as much as there may be: %v", err)
+	}
 	for _, n := range []int{limit.Unlimited, limit.MaxChildren + 1} { // there is no such thing for children
 		if err := (limit.Budgets{Children: n}).Validate(); err == nil || strings.Contains(err.Error(), "no limit") {
 			t.Errorf("%d children: %v", n, err)

@@ -231,6 +231,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"cards.verify", node.Config{Cards: node.Cards{Verify: "maybe"}}, "off, warn or require"},
 		{"limits.turn_calls", node.Config{Limits: node.Limits{TurnCalls: -2}}, "-1 for no limit"},
 		{"limits.agent_calls", node.Config{Limits: node.Limits{AgentCalls: -2}}, "-1 for no limit"},
+		{"limits.turn_agents", node.Config{Limits: node.Limits{TurnAgents: 1_000_000_000}}, "at most 1000"},
 		{"limits.thread_calls", node.Config{Limits: node.Limits{ThreadCalls: 1001}}, "at most 1000"},
 		{"limits.user_calls", node.Config{Limits: node.Limits{UserCalls: 1001}}, "at most 1000"},
 		{"limits.window", node.Config{Limits: node.Limits{Window: 2 * time.Hour}}, "at most 1h"},
