@@ -2,11 +2,10 @@ package node
 
 import (
 	"context"
-	"io/fs"
+	"os"
 	"testing"
 	"time"
 
-	"agentmesh/agentcards"
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/registry"
@@ -20,7 +19,7 @@ func TestTheNodeKeepsWhatIsSetForWhoHasOthersWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := fs.ReadFile(agentcards.FS, "orchestrator.json")
+	data, err := os.ReadFile("../../agentcards/orchestrator.json")
 	if err != nil {
 		t.Fatal(err)
 	}

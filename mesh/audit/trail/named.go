@@ -37,7 +37,7 @@ var named = []rule{
 	near(nil, `\bauthorization["'\\]*\s*[:=]\s*["'\\]*([^"'\\\r\n]+)`, "authorization"),
 	near(nil, phrases+whose+`(?:`+mark+`|`+verb+`)(`+quoted+`|`+sentence+`)`, "phrase", "credential"),
 	near(inner, words+whose+mark+`(`+quoted+`|`+bare+`)`, signs...),
-	near(told, words+whose+verb+`(`+quoted+`|`+bare+`)`, signs...),
+	near(isValue, words+whose+verb+`(`+quoted+`|`+bare+`)`, signs...),
 	// With nothing between them, a value is told by its quotes or a digit.
 	near(numbered, words+`["'\\]*\s+(?:(?:to|as|auf|als)\s+)?(`+quoted+`|[^\s\d"'\\]*\d(?:\S*[^\s"'\\,;.!?<>}\]])?)`, signs...),
 	near(numbered, `\b(?:pin|puk)(?:[ _-]?code)?\b`+whose+`(?:`+mark+`|`+verb+`|\s+)((?:\d[ -]?){3,}\d|["']?[^\s\d"'\\]*\d\S*)`, "pin", "puk"),
@@ -110,8 +110,8 @@ var plainWords = func() map[string]bool {
 // inner reports whether what follows a colon is no rest of a URL.
 func inner(s string) bool { return !strings.HasPrefix(s, "//") }
 
-// told reports whether what was said of a secret is what it is.
-func told(s string) bool { return !plainWords[strings.ToLower(strings.TrimRight(s, ".!?:"))] }
+// isValue reports whether what was said of a secret is what it is.
+func isValue(s string) bool { return !plainWords[strings.ToLower(strings.TrimRight(s, ".!?:"))] }
 
 // numbered reports whether a value in quotes, or a word with a digit, is no small number, as in
 // "token 3", and no address, as of whom to send it to.
