@@ -197,9 +197,10 @@ func LackOf(err error) *Lack {
 func IsCode(err error, c Code) bool { return err != nil && CodeOf(err) == c }
 
 // ThreadNotFound is the answer for threads that do not exist and for threads
-// of other tenants alike, so that nobody learns which exist (S4-014).
+// of other tenants alike, so that nobody learns which exist (S4-014). It names the field
+// that the requests of the mesh's services have; who takes the thread from elsewhere names that.
 func ThreadNotFound(op string) *Error {
-	return &Error{Code: NotFound, Op: op, Field: "thread-id",
+	return &Error{Code: NotFound, Op: op, Field: "thread_id",
 		Detail: "Thread not found for tenant; check the thread id or start a new conversation"}
 }
 

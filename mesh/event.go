@@ -101,6 +101,9 @@ type (
 		Source string
 		// Version is that of the skill's file which was called.
 		Version string
+		// NotMade says that the mesh had the call not made, because its execution is dry:
+		// it is here as it would have been made.
+		NotMade bool
 	}
 
 	// SkillReturned settles the SkillCalled with the same Call.

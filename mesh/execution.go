@@ -45,6 +45,9 @@ type Execution struct {
 	// turn, that of its client's call, or one of its own where the client sent none. "" is
 	// for work that nobody traces.
 	Traceparent string
+	// Dry says that nothing that it does has an effect: calls of skills that would have one
+	// are recorded and not made, and it dispatches nobody.
+	Dry bool
 }
 
 // Terminal reports whether no state follows s (A2A v1.0 §4.1.3).

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"crypto/rand"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -69,12 +70,15 @@ type ExecutionID string
 
 // NewExecutionID returns a new id for an execution in the thread.
 func NewExecutionID(threadID string) ExecutionID {
-	r := uuid.New()
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
 	id := make([]byte, 0, 64)
-	for part := range strings.SplitSeq(threadID, "-") {
-		id = append(id, part...)
+	for i := range len(threadID) {
+		if threadID[i] != '-' {
+			id = append(id, threadID[i])
+		}
 	}
-	return ExecutionID(hex.AppendEncode(append(id, '-'), r[:8]))
+	return ExecutionID(hex.AppendEncode(append(id, '-'), random[:]))
 }
 
 // ThreadID returns the thread that the execution belongs to. It returns false

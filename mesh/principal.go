@@ -70,6 +70,8 @@ type Grant struct {
 	Expires int64
 	// Budget is the ceiling of what may be used until then; the node knows what is left.
 	Budget Budget
+	// Dry says that nothing done under it may have an effect; see [Execution].
+	Dry bool
 }
 
 // An Actor is an agent at work on an execution.

@@ -41,6 +41,78 @@ func TestOfMoreAgentsThanMayBeNoneIsSaidToHaveBegun(t *testing.T) {
 	}
 }
 
+// tripped are the limits that the log has as met, each once with how much was used.
+func (o *office) tripped(thread string) (out []string) {
+	for _, e := range o.Events(thread) {
+		if b, ok := e.Body.(mesh.LimitTripped); ok {
+			out = append(out, fmt.Sprintf("%s %d/%d", b.Limit, b.Used, b.Most))
+		}
+	}
+	return out
+}
+
+// S0-073: of a batch for which there is no room, the user and the log read which limit it
+// was; a yes goes on with fresh counts.
+func TestTheLimitThatABatchMeetsIsNamed(t *testing.T) {
+	texttest.Fixed(t)
+	o := newOffice(t)
+	o.limits = node.Limits{Children: 3}
+	batch := order(order(order(scripted.Step{}, "x", ""), "y", ""), "z", "")
+	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"), scripted.Say("That is it."))
+	o.model("orchestrator", order(scripted.Step{}, "w", "").Call("get_agent_results", `{}`), batch, batch, collect(), scripted.Say("Orchestrated."))
+	o.finders("w", "x", "y", "z")
+	o.open(o.all())
+	thread := mesh.NewThreadID()
+	s := o.Say(thread, "Search w, x, y and z")
+	if s.State != input || !strings.HasPrefix(s.Asked(), "The limit of agents that one agent dispatches is reached (3 of 3).") || strings.Count(s.Asked(), "(not begun: the limit was met)") != 3 {
+		t.Errorf("ended %v, asked %q", s.State, s.Asked())
+	}
+	same(t, "limits", o.tripped(thread), "agent.children 3/3")
+	if s = o.Say(thread, "yes"); s.State != completed || s.Text != "That is it." {
+		t.Errorf("ended %v: %q %q", s.State, s.Text, s.Status)
+	}
+	same(t, "effects", o.happened(), "tasks.search map[query:w]", "tasks.search map[query:x]", "tasks.search map[query:y]", "tasks.search map[query:z]")
+}
+
+// finding T7: where a yes would make no room, as under a quota of the day, nobody is asked:
+// who is at work ends, and the agents conclude with what there is.
+func TestUnderAQuotaAgentsConcludeAndNobodyIsAsked(t *testing.T) {
+	o := newOffice(t)
+	o.quotas.User.Dispatches = 2 // the orchestrator, and one more
+	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"), scripted.Say("That is it."))
+	o.model("orchestrator", order(order(scripted.Step{}, "x", ""), "y", `"x"`), scripted.Say("Orchestrated."))
+	o.finders("x", "y")
+	o.open(o.all())
+	thread := mesh.NewThreadID()
+	if s := o.Say(thread, "Search x and y"); s.State != completed || s.Text != "That is it." {
+		t.Errorf("ended %v: %q, asked %q", s.State, s.Text, s.Asked())
+	}
+	same(t, "effects", o.happened(), "tasks.search map[query:x]")
+	same(t, "limits", o.tripped(thread), "user.dispatches 2/2")
+	reqs := o.models["orchestrator"].Requests()
+	if last := reqs[len(reqs)-1]; !last.About.Last || len(last.Tools) != 0 || !strings.Contains(fmt.Sprint(last.Messages), "Found x.") {
+		t.Errorf("the orchestrator concludes with %d tools from %v", len(last.Tools), last.Messages)
+	}
+}
+
+// finding T7: how many agents a user may have at work is no limit of a batch of which no more
+// are at work at a time.
+func TestABatchIsNotRefusedForAgentsThatWorkOneAfterTheOther(t *testing.T) {
+	o := newOffice(t)
+	o.quotas.User.Agents = 2 // the orchestrator, and one more
+	o.dispatch.MaxConcurrent = 1
+	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"), scripted.Say("That is it."))
+	o.model("orchestrator", order(order(order(scripted.Step{}, "x", ""), "y", ""), "z", "").Call("get_agent_results", `{}`), scripted.Say("Orchestrated."))
+	o.finders("x", "y", "z")
+	o.open(o.all())
+	thread := mesh.NewThreadID()
+	if s := o.Say(thread, "Search x, y and z"); s.State != completed || s.Text != "That is it." {
+		t.Errorf("ended %v: %q %q %q", s.State, s.Text, s.Status, s.Asked())
+	}
+	same(t, "effects", o.happened(), "tasks.search map[query:x]", "tasks.search map[query:y]", "tasks.search map[query:z]")
+	same(t, "limits", o.tripped(thread))
+}
+
 // finding O2. finding O10. S0-067, S0-070, S0-076, S0-077, S0-123, S0-124: at the limit of agents the
 // user reads who is done and who was not begun, and is asked; a yes goes on with fresh
 // counts, also in a mesh that was started again, and a no ends with an answer that knows

@@ -61,6 +61,7 @@ type office struct {
 	// models are the agents' own.
 	models map[string]*scripted.Model
 	limits node.Limits
+	quotas node.Quotas
 	face   skilltools.Face
 	// result is what a skill returns; nil for what was done.
 	result func(call *skill.Call) string
@@ -147,7 +148,7 @@ func (o *office) open(agents meshtest.Agents) {
 		data = o.Data
 		o.Stop()
 	}
-	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}, Limits: o.limits})
+	o.Mesh = meshtest.Start(o.t, agents, meshtest.Options{Data: data, Skills: []fs.FS{guarded}, Limits: o.limits, Quotas: o.quotas})
 }
 
 // serve runs a specialist outside of the node until stop, or the end of the
@@ -158,23 +159,30 @@ func (o *office) serve(name string) (stop func()) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(o.t.Context()))
+	return join(o.t, o.Mesh, name, a)
+}
+
+// join has an agent of others, outside of the node, join the mesh until stop, or the end of
+// the test.
+func join(t *testing.T, m *meshtest.Mesh, name string, a agent.Agent) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() { // stop waits
-		done <- agent.Serve(ctx, agent.Options{Agent: a, NodeAddr: o.Any().GRPC, Register: &agent.Registration{Name: name}, Ready: func(at string) { ready <- at }})
+		done <- agent.Serve(ctx, agent.Options{Agent: a, NodeAddr: m.Any().GRPC, Register: &agent.Registration{Name: name}, Ready: func(at string) { ready <- at }})
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			o.t.Errorf("agent %s: %v", name, err)
+			t.Errorf("agent %s: %v", name, err)
 		}
 	})
-	o.t.Cleanup(stop)
+	t.Cleanup(stop)
 	select {
 	case <-ready:
 	case err := <-done:
 		done <- nil
-		o.t.Fatalf("agent %s did not start: %v", name, err)
+		t.Fatalf("agent %s did not start: %v", name, err)
 	}
 	return stop
 }

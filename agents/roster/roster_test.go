@@ -45,7 +45,7 @@ func stageAgent(t *testing.T, r *roster.Roster) *roster.Agent {
 // says it, whatever the levels below and above say; and the roster knows which.
 func TestTheMostSpecialLevelWinsFieldByField(t *testing.T) {
 	own := func(level string) node.Use {
-		return node.Use{Model: level, MCP: []string{level}, NativeTools: []string{level}, Skills: []string{level}, MaxIterations: len(level), MaxToolCalls: len(level), Timeout: time.Duration(len(level)), API: level, Endpoint: level}
+		return node.Use{Model: level, MCP: []string{level}, NativeTools: []string{level}, Skills: []string{level}, MaxIterations: len(level), MaxToolCalls: len(level), MaxTokens: int64(len(level)), MaxCost: float64(len(level)), Timeout: time.Duration(len(level)), API: level, Endpoint: level}
 	}
 	orch := func(level string) node.Orchestration {
 		o := node.Orchestrator{MaxConcurrentAgents: len(level), AgentTimeout: time.Duration(len(level)), MaxBudget: time.Duration(len(level)), HelpTimeout: time.Duration(len(level)), Profile: level}

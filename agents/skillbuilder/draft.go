@@ -63,6 +63,9 @@ type draft struct {
 	Created  string `json:"created,omitempty"`
 	// Used says that the session ended with a skill that was there already.
 	Used bool `json:"used,omitempty"`
+	// After is what became of the skill before this one, which is offered and has not begun:
+	// see offering.
+	After string `json:"after,omitempty"`
 	// Passed is what main was asked and did not answer yet.
 	Passed *passed `json:"passed,omitempty"`
 }
@@ -98,8 +101,11 @@ func (t talk) to(step string) talk {
 
 // hear is the transition of the machine, with what it has to be told of the draft.
 func (t talk) hear(in session.Input) (talk, session.Move) {
+	if t.Hint = ""; t.offering() {
+		return t.hearOffer(in)
+	}
 	next, move := machine.Hear(t.Session, in)
-	t.Session, t.Hint = next, ""
+	t.Session = next
 	if move.Do == session.Begin {
 		t.Draft.Purpose = move.Words
 	}

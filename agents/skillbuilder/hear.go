@@ -51,6 +51,9 @@ func (t talk) toTheSession(said, text string) session.Kind {
 	among := func(list ...string) bool { return slices.Contains(list, said) }
 	switch t.Waits {
 	case session.ForResume:
+		if t.offering() {
+			return t.toTheOffer(said, text)
+		}
 		switch {
 		case isYes(text) || isGreeting(text):
 			return session.Yes

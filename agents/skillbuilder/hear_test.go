@@ -1,6 +1,7 @@
 package skillbuilder
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -111,6 +112,33 @@ func TestASecondSkillIsAChoice(t *testing.T) {
 	}
 	if s, do, _ := told(asked, "leave", "ann"); do != session.GoAway || !reflect.DeepEqual(s.Draft, before.Draft) {
 		t.Errorf("leave leads to %s: %+v", do, s)
+	}
+}
+
+// What is wanted besides is never dropped without a word: where nothing more can be noted, or
+// set aside, the choice says so, and who chooses it all the same is asked again.
+func TestASecondSkillIsNotOfferedWhatThereIsNoRoomFor(t *testing.T) {
+	t.Parallel()
+	full := at(t, "ok")
+	for n := range session.MaxLater {
+		full.Later = append(full.Later, fmt.Sprint("does ", n))
+	}
+	asked, _, _ := told(full, "I also want to create a skill that reads Notion pages", "ann")
+	if q := asked.question(""); strings.Contains(q, "“finish”") || !strings.Contains(q, "You want 5 more after it already, and I cannot note the one that reads Notion pages besides") || !strings.Contains(q, "“park”") {
+		t.Errorf("asks %s", q)
+	}
+	if s, do, _ := told(asked, "finish", "ann"); do != session.Ask || s.Waits != session.ForChoice || s.Other != "reads Notion pages" {
+		t.Errorf("finish leads to %s: %+v", do, s)
+	}
+	if s, _, what := told(asked, "call it slack.ping", "ann"); what != generate || s.Draft.Name != "slack.ping" || len(s.Later) != session.MaxLater {
+		t.Errorf("an answer leads to %v: %+v", what, s)
+	}
+	for range session.MaxParked {
+		full.Parked = append(full.Parked, session.Parked[draft]{Step: full.Step, Draft: full.Draft})
+	}
+	asked, _, _ = told(full, "I also want to create a skill that reads Notion pages", "ann")
+	if q := asked.question(""); strings.Contains(q, "“park”") || !strings.Contains(q, "Say “leave” to keep it") {
+		t.Errorf("asks %s", q)
 	}
 }
 

@@ -3,6 +3,8 @@ package skillbuilder_test
 import (
 	"context"
 	"iter"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,12 +72,46 @@ func TestASecondSkillIsBuiltBesideTheFirst(t *testing.T) {
 	}
 }
 
-// Who wants to finish first is reminded of the other one when that is done.
-func TestWhatIsWantedLaterIsNamedAtTheEnd(t *testing.T) {
-	m := handedOver(t, meshtest.Options{})
-	s := say(m, mesh.NewThreadID(), "a skill that sends Slack alerts", "Create a skill that reads Notion pages", "finish", "ok", "ok", "yes")
-	if !strings.Contains(s.Text, "'slack.send_alert' is now active. You also wanted a skill that reads Notion pages") {
-		t.Errorf("said %q", s.Text)
+// Who wanted another skill, and to finish first, is offered that one when the first is done, while
+// the session stands: a yes, in whichever words, begins it with what was wanted; a no ends
+// with the success of the first.
+func TestWhatIsWantedLaterIsOfferedAtTheEnd(t *testing.T) {
+	const offer = "You also wanted a skill that reads Notion pages. Shall we begin with it?"
+	first := func() (m *meshtest.Mesh, thread string) {
+		m, thread = handedOver(t, meshtest.Options{}), mesh.NewThreadID()
+		s := say(m, thread, "a skill that sends Slack alerts", "Create a skill that reads Notion pages", "finish", "ok", "ok", "yes")
+		if !strings.Contains(s.Text, "'slack.send_alert' is now active.") || !strings.Contains(s.Asked(), offer) || strings.Contains(s.Text, "Returning") {
+			t.Fatalf("said %q, asked %q", s.Text, s.Asked())
+		}
+		return m, thread
+	}
+	for _, yes := range []string{"yes", "begin with it", "I want the skill that reads Notion pages", "ok, let us start with that one"} {
+		m, thread := first()
+		s := m.Say(thread, yes)
+		if !strings.Contains(s.Text, "help you create a skill that reads Notion pages.") || !strings.Contains(s.Asked(), "How does it work, step by step?") {
+			t.Fatalf("%q: said %q, asked %q", yes, s.Text, s.Asked())
+		}
+		if s = say(m, thread, "ok", "ok", "yes"); s.State != completed || !strings.Contains(s.Text, "[completed: Your skill 'notion.read_page' is now active.]") {
+			t.Errorf("%q: ended %v: %q, asked %q", yes, s.State, s.Text, s.Asked())
+		}
+	}
+	for _, no := range []string{"no", "no thanks"} {
+		m, thread := first()
+		if s := m.Say(thread, "well hmm"); !strings.Contains(s.Asked(), offer) {
+			t.Errorf("asked %q", s.Asked())
+		}
+		s := m.Say(thread, no)
+		if s.State != completed || !strings.Contains(s.Text, "Good. Returning you to the main assistant.") || !strings.Contains(s.Text, "[completed: Your skill 'slack.send_alert' is now active.]") {
+			t.Errorf("%q: ended %v: %q, asked %q", no, s.State, s.Text, s.Asked())
+		}
+		if s = m.Say(thread, "a skill that reads Notion pages"); !strings.Contains(s.Asked(), "How does it work, step by step?") {
+			t.Errorf("%q: asked %q", no, s.Asked())
+		}
+	}
+	m, thread := first()
+	m.Say(thread, "cancel") // the mesh takes that
+	if s := m.Say(thread, "hello"); !strings.Contains(s.Asked(), offer) {
+		t.Errorf("to who comes back, asked %q", s.Asked())
 	}
 }
 
@@ -124,6 +160,44 @@ func TestMainIsAskedOnceForEachQuestion(t *testing.T) {
 	}
 	if s = say(m, thread, "ok", "yes"); !strings.Contains(s.Text, "'slack.send_alert' is now active") {
 		t.Errorf("said %q", s.Text)
+	}
+}
+
+// finding O4: what is sent while the builder works on the message before is heard by the
+// session when its turn comes, and nothing of it is lost.
+func TestAMessageSentWhileTheBuilderWorksIsHeardNext(t *testing.T) {
+	gate, begun := make(chan struct{}), make(chan struct{})
+	m := asked(t, meshtest.Options{}, func(context.Context, *agent.Invocation) (agent.Output, error) {
+		close(begun)
+		<-gate
+		return agent.Text{Text: "Sunny."}, nil
+	})
+	thread := mesh.NewThreadID()
+	say(m, thread, "a skill that sends Slack alerts", "ok")
+	first, second := make(chan meshtest.Said, 1), make(chan meshtest.Said, 1)
+	go func() { first <- m.Say(thread, "What is the weather in Paris?") }()
+	<-begun
+	go func() { second <- m.Say(thread, "call it slack.ping, use it for “ping me”") }()
+	accepted := func(e *mesh.Event) bool {
+		b, posted := e.Body.(mesh.MessagePosted)
+		return posted && strings.HasPrefix(mesh.TextOf(b.Message), "call it slack.ping")
+	}
+	for !slices.ContainsFunc(m.Events(thread), accepted) {
+		runtime.Gosched()
+	}
+	close(gate)
+	if s := <-first; !strings.Contains(s.Text, "Sunny.") {
+		t.Errorf("main's answer is %q", s.Text)
+	}
+	s := <-second
+	if !strings.Contains(s.Asked(), "Shall I save it as slack.ping?") {
+		t.Fatalf("asked %q", s.Asked())
+	}
+	if s = m.Say(thread, "yes"); s.State != completed || !strings.Contains(s.Text, "'slack.ping' is now active") {
+		t.Errorf("ended %v: %q", s.State, s.Text)
+	}
+	if file := m.SkillFile("slack.ping"); !strings.Contains(file, "ping me") {
+		t.Errorf("the skill is\n%s", file)
 	}
 }
 

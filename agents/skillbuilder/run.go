@@ -42,7 +42,7 @@ func (r *run) converse(ctx context.Context) error {
 		t.Draft.Passed = nil // who asked main is over
 	}
 	switch text := r.inv.Text(); {
-	case machine.Done(t.Session) && r.active && r.inv.Handoff == nil:
+	case machine.Done(t.Session) && r.within():
 		return r.finish(ctx, t) // it was saved, but the end got lost
 	case unfinished && t.Draft.Passed != nil:
 		return r.goOn(ctx, t)
@@ -51,9 +51,9 @@ func (r *run) converse(ctx context.Context) error {
 	case unfinished && r.inv.Handoff.GetResume(): // that is what the user said
 		t.Session = machine.Leave(t.Session)
 		return r.put(ctx, t)
-	case unfinished && (r.inv.Resumed || isCancel(text)):
+	case unfinished && (r.inv.Resumed || isCancel(text) || r.within()):
 		return r.hear(ctx, t)
-	case unfinished:
+	case unfinished: // of a user who comes back
 		other := purposeIn(text)
 		if other == t.Draft.Purpose {
 			other = ""
@@ -63,6 +63,10 @@ func (r *run) converse(ctx context.Context) error {
 	}
 	return r.open(ctx, talk{Session: machine.Begin(draft{Purpose: r.purpose()})})
 }
+
+// within reports whether the message was sent in a session that had begun: it waited behind
+// another one, and has a task of its own.
+func (r *run) within() bool { return r.active && r.inv.Handoff == nil }
 
 // hear finds out what the user's message is for, and does what the machine says.
 func (r *run) hear(ctx context.Context, t talk) error {
@@ -157,7 +161,9 @@ func (r *run) look(ctx context.Context, t talk) error {
 
 // put keeps the session and puts its question.
 func (r *run) put(ctx context.Context, t talk) error {
-	r.progress(t.Session)
+	if !t.offering() { // which has not begun
+		r.progress(t.Session)
+	}
 	return r.putAs(ctx, t)
 }
 
@@ -292,7 +298,7 @@ func (r *run) write(ctx context.Context, t talk, occupied string) (talk, error) 
 		return t, mesh.Errorf(mesh.Unavailable, "skillbuilder.write", "The skill could not be checked; try again: %w", err)
 	}
 	if len(problems) > 0 {
-		t.Draft.Source, t.Draft.Problem = "", problems[0].GetDetail()
+		t = t.refused(problems[0].GetField(), problems[0].GetDetail())
 	}
 	return t, nil
 }

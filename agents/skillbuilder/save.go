@@ -33,6 +33,9 @@ func (r *run) save(ctx context.Context, t talk) error {
 		}
 	case mesh.Precondition:
 		return r.taken(ctx, t, err)
+	case mesh.Invalid: // by rules that it did not have when the file was written
+		field, why := explained(err)
+		return r.put(ctx, t.refused(strings.TrimPrefix(field, "source."), why))
 	}
 	if err != nil {
 		r.Logger.WarnContext(ctx, "a skill could not be saved", "skill", t.Draft.Name, "thread", r.inv.Thread, "err", err)
@@ -101,7 +104,11 @@ func (r *run) revise(ctx context.Context, t talk, name string) error {
 
 func (r *run) complete(ctx context.Context, t talk) error {
 	done := t.to(Complete)
-	next, more := machine.Unpark(done.Session)
+	s, more := machine.Unpark(done.Session) // what was set aside goes first
+	next := talk{Session: s}
+	if !more {
+		next, more = done.offer()
+	}
 	if !more {
 		if err := r.keep(ctx, done); err != nil {
 			return err
@@ -109,14 +116,19 @@ func (r *run) complete(ctx context.Context, t talk) error {
 		r.progress(done.Session)
 		return r.finish(ctx, done)
 	}
+	if next.Draft.After != "" {
+		next.Draft.After = done.Draft.outcome()
+	}
 	r.progress(done.Session)
 	r.say(agent.Text{Text: done.Draft.outcome() + "\n\n"})
-	return r.put(ctx, talk{Session: next}) // of the one that was set aside
+	return r.put(ctx, next)
 }
 
 // outcome is what became of the skill, in a sentence.
 func (d draft) outcome() string {
 	switch {
+	case d.After != "":
+		return d.After
 	case d.Used:
 		return "You can use the skill '" + d.Name + "', which was there already."
 	case d.Replaces != "":
@@ -127,16 +139,12 @@ func (d draft) outcome() string {
 
 // finish tells that the skill is there, and gives control back.
 func (r *run) finish(ctx context.Context, t talk) error {
-	later := ""
-	for _, purpose := range t.Later {
-		later += " You also wanted a skill that " + purpose + "; say so to begin with it."
-	}
 	if !r.active {
 		said := ready + "It is called " + t.Draft.Name + " and can be used at once."
 		if t.Draft.Used || t.Draft.Replaces != "" {
 			said = t.Draft.outcome()
 		}
-		r.say(agent.Text{Text: said + later})
+		r.say(agent.Text{Text: said})
 		return nil
 	}
 	said := ready
@@ -144,12 +152,15 @@ func (r *run) finish(ctx context.Context, t talk) error {
 		said = ""
 	}
 	r.say(agent.Text{Text: said + returning})
-	return r.giveBack(ctx, mesh.HandoffCompleted, t.Draft.outcome()+later)
+	return r.giveBack(ctx, mesh.HandoffCompleted, t.Draft.outcome())
 }
 
 // leave ends the session and keeps what there is (S4-046), unless the mesh drops it.
 // said is what the user reads.
 func (r *run) leave(ctx context.Context, t talk, said string) error {
+	if t.Draft.After != "" {
+		return r.decline(ctx, t)
+	}
 	if r.fleeting {
 		r.say(agent.Text{Text: keptNone + returning})
 		return r.giveBack(ctx, mesh.HandoffCancelled, t.Draft.unfinishedSkill()+" is not kept.")

@@ -109,6 +109,9 @@ func (d draft) title() string {
 // welcomeBack is asked of a user who comes back to an unfinished session
 // (S4-064).
 func (t talk) welcomeBack() string {
+	if t.offering() {
+		return "You also wanted a skill that " + t.Draft.Purpose + ". Shall we begin with it? Say “yes”, or “no” to leave it."
+	}
 	text := "Welcome back! Would you like to continue creating " + t.Draft.title() + "? Say “yes” to continue"
 	if t.Other != "" {
 		return text + ", or “no” to start with the one that " + t.Other + "."
@@ -117,14 +120,22 @@ func (t talk) welcomeBack() string {
 }
 
 // choice is asked of a user who wants another skill while one is being built: it names the
-// session that is active (S4-065).
+// session that is active (S4-065), and offers what there is room for.
 func (t talk) choice() string {
 	other := "the other one"
 	if t.Other != "" {
 		other = "the one that " + t.Other
 	}
-	return "You are creating " + t.Draft.title() + ". Would you like to finish that first? Say “finish” to go on with it, " +
-		"“park” to set it aside and start " + other + ", or “leave” to keep it and go back to the main assistant."
+	text := "You are creating " + t.Draft.title() + ". "
+	if t.CanWait() {
+		text += "Would you like to finish that first? Say “finish” to go on with it, "
+	} else {
+		text += fmt.Sprintf("You want %d more after it already, and I cannot note %s besides: to go on without that, answer what I asked last about this one. Say ", len(t.Later), other)
+	}
+	if t.CanPark() {
+		text += "“park” to set it aside and start " + other + ", or "
+	}
+	return text + "“leave” to keep it and go back to the main assistant."
 }
 
 // explanation answers a question about the step.

@@ -43,9 +43,11 @@ type Config struct {
 	// agent is asked what is for it. Without Conns the user is told that it is not for here.
 	Conns    dispatch.Conns
 	Dispatch dispatch.Options
-	// Worker is the agent that tries new skills without effect, which takes Conns and a model;
-	// "" tries none.
-	Worker string
+	// Worker is the agent that tries new skills without effect, which takes Conns; "" tries
+	// none. WorkerThinks says that it has a model, to carry out whole pages; without one those
+	// steps are tried that are commands.
+	Worker       string
+	WorkerThinks bool
 	// Main is the main agent. The default is "main".
 	Main string
 	// Model tells what the user's messages are for, and what answers say, where rules are not

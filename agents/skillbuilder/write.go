@@ -39,15 +39,22 @@ func (t talk) written(author, day string) talk {
 	d.Source, d.Problem, d.Trial = "", "", ""
 	sk, err := d.build(cmp.Or(d.Author, phrase(author)), cmp.Or(d.Created, day))
 	if err != nil {
-		d.Problem = problem(err)
-		step := causedAt(err)
-		if field, _ := explained(err); field == "description" {
-			d.Purpose = "" // which is asked for anew
-		}
-		return t.to(step)
+		field, _ := explained(err)
+		return t.refused(field, problem(err))
 	}
 	d.Source = string(sk.Source)
 	return t.to(Testing)
+}
+
+// refused is t without the file of its skill, with what is wrong with that, at the step whose
+// answer causes it. field is to blame, as the front matter calls it, or "".
+func (t talk) refused(field, why string) talk {
+	d := &t.Draft
+	d.Source, d.Problem, d.Trial = "", cmp.Or(why, unwritten), ""
+	if field == "description" {
+		d.Purpose = "" // which is asked for anew
+	}
+	return t.to(causedAt(field))
 }
 
 // build writes the skill of the draft.
@@ -89,10 +96,9 @@ func draftOf(source string) (draft, bool) {
 // numbered begins a step of a page.
 var numbered = regexp.MustCompile(`^\d+\. `)
 
-// causedAt is the step whose answer the error names; Testing, where everything can be
-// changed, if it names none.
-func causedAt(err error) string {
-	field, _ := explained(err)
+// causedAt is the step whose answer the field comes from; Testing, where everything can be
+// changed, if it comes from none.
+func causedAt(field string) string {
 	switch root, _, _ := strings.Cut(field, "."); strings.TrimRight(root, "[]0123456789") {
 	case "name", "domain", "triggers", "tags":
 		return Triggers
@@ -105,7 +111,9 @@ func causedAt(err error) string {
 func sentenceCase(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
-		out[i] = upper(s)
+		if out[i] = upper(s); dotted.FindStringIndex(s) != nil && dotted.FindStringIndex(s)[0] == 0 { // a command, which has a form
+			out[i] = s
+		}
 	}
 	return out
 }
@@ -133,5 +141,8 @@ func (d draft) tags() []string {
 // problem says what is wrong with a draft, for the user.
 func problem(err error) string {
 	field, detail := explained(err)
-	return cmp.Or(strings.TrimSpace(field+" "+detail), "it cannot be written")
+	return cmp.Or(strings.TrimSpace(field+" "+detail), unwritten)
 }
+
+// unwritten is what is wrong where nobody says it.
+const unwritten = "it cannot be written"

@@ -186,8 +186,13 @@ func (s *specialist) steps(inv *agent.Invocation) int {
 	if s.MaxSteps > 0 {
 		return s.MaxSteps
 	}
-	calls := cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, skilltools.DefaultMaxToolCalls)
-	if calls == skilltools.Unlimited {
+	return Steps(cmp.Or(inv.MaxToolCalls, s.MaxToolCalls, skilltools.DefaultMaxToolCalls))
+}
+
+// Steps is how many replies of its model an agent may call tools with by default that may make
+// so many calls.
+func Steps(calls int) int {
+	if calls < 0 {
 		calls = unlimited
 	}
 	return max(llm.DefaultMaxSteps, 2*calls+1)

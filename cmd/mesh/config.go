@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -83,8 +82,8 @@ the flag that has; what is not shown is as docs/configuration.md says. Then the 
 those that are not offered, with the reason.
 
 With an AGENT, all that holds for it, each with the level that it comes from: defaults, what
-the agent is by itself ("built in"), its entry below agents; and how it is used otherwise by
-chains and orchestrators. Secrets and URLs are not shown.`,
+the agent is by itself ("built in"), its entry below agents, or "default" for what nothing has
+set; and how it is used otherwise by chains and orchestrators. Secrets and URLs are not shown.`,
 		Example: "  mesh config show\n  mesh config show orchestrator\n  mesh config show LogAnalyzer --config staging.yaml",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -189,66 +188,4 @@ func (a *app) showAgent(c *crew, name string) error {
 		a.printf("%s", table(rows))
 	}
 	return nil
-}
-
-// about are the rows of what holds for an agent: field, value and where it comes from.
-func (c *crew) about(x *roster.Agent) [][]string {
-	own := "agents." + cmp.Or(x.Of, x.Name)
-	from := func(field, otherwise string) string {
-		path := x.From[field]
-		if at := c.origin(path); at != "" {
-			return at + " (" + strings.TrimSuffix(path, "."+field) + ")"
-		}
-		return cmp.Or(path, otherwise)
-	}
-	said := func(field string) string {
-		if at := c.origin(own + "." + field); at != "" {
-			return at
-		}
-		if x.Builtin {
-			return "built in"
-		}
-		return cmp.Or(c.origin("chains."+x.Name+"."+field), "default")
-	}
-	rows := [][]string{{"type", cmp.Or(x.Type, "its own"), said("type")}, {"description", clip(cmp.Or(x.Description, "none"), 60), said("description")}}
-	if x.Instructions != "" {
-		rows = append(rows, []string{"custom_instructions", clip(x.Instructions, 60), said("custom_instructions")})
-	}
-	if x.Type != roster.TypeChain {
-		rows = append(rows, []string{"model", c.modelOf(x), cmp.Or(x.From["model"], x.From["endpoint"], "default")},
-			[]string{"tools", clip(strings.TrimPrefix(strings.Join(toolsOf(x), "; "), "Tools: "), 60), ""})
-	}
-	for _, field := range slices.Sorted(maps.Keys(x.From)) {
-		if strings.HasPrefix(field, "orchestrator.") && x.Type != node.TypeOrchestrator {
-			continue // it dispatches nobody
-		}
-		value := c.cfg.Value(x.From[field])
-		if x.From[field] == "built in" {
-			value = strings.Join(map[string][]string{"mcp": x.MCP, "skills": x.Skills, "native_tools": x.NativeTools}[field], " ")
-		}
-		if field == "sub_agents" {
-			var names []string
-			for _, r := range x.Agents {
-				names = append(names, r.Name)
-			}
-			value = strings.Join(names, ", ")
-		}
-		rows = append(rows, []string{field, clip(cmp.Or(value, "none"), 60), from(field, "")})
-	}
-	if x.Type == node.TypeOrchestrator && x.From["sub_agents"] == "" {
-		rows = append(rows, []string{"sub_agents", "all with a description", "default"})
-	}
-	for _, s := range x.Stages {
-		var names []string
-		for _, r := range s.Agents {
-			names = append(names, r.Agent)
-		}
-		rows = append(rows, []string{"stage " + s.Name, strings.Join(names, ", "), s.Synthesis})
-	}
-	for i, row := range rows {
-		for j := range row {
-			rows[i][j] = oneLine(row[j])
-		}
-	}
-	return rows
 }

@@ -65,8 +65,9 @@ func TestConfigShowSaysWhatHoldsAndWhy(t *testing.T) {
 model: {url: "http://127.0.0.1:1/v1?token=s3cret", key: s3cret, name: small}
 agents:
   GeneralWorker: {max_iterations: 5}
-  sre: {type: orchestrator, description: Finds out, sub_agents: [{name: GeneralWorker, model: large}]}
+  sre: {type: orchestrator, description: Finds out, orchestrator: {profile: collect, max_concurrent_agents: 2}, sub_agents: [{name: GeneralWorker, model: large}]}
 `)
+	writeFile(t, filepath.Join(dir, "bare.yaml"), "limits: {agent_calls: 3}\n")
 	show := func(env []string, args ...string) string {
 		out := runMesh(t, dir, env, append([]string{"config", "show"}, args...)...).succeeds(t)
 		if strings.Contains(out, "s3cret") {
@@ -84,14 +85,22 @@ agents:
 		"an agent": {show(nil, "GeneralWorker"), []string{
 			`max_iterations +5 +mesh.yaml:4 \(agents.general-worker\)`, `timeout +1m0s +mesh.yaml:1 \(defaults\)`, `skills +none +built in`,
 			`(?s)used otherwise, as general-worker_[0-9a-f]{8}:\nmodel +large.*mesh.yaml:5 \(agents.sre.sub_agents\[0\]\)`}},
-		"an orchestrator":  {show(nil, "sre"), []string{`sub_agents +general-worker +mesh.yaml:5 \(agents.sre\)`, `max_iterations +4 +mesh.yaml:1 \(defaults\)`}},
-		"the built-in one": {show(nil, "Orchestrator"), []string{`type +orchestrator +built in`, `tools +other agents`, `mcp +none +built in`, `native_tools +none +built in`, `skills +none +built in`, `sub_agents +all with a description +default`}},
-		"one left out":     {show(nil, "web-researcher"), []string{`web-researcher is not offered: .*google_search, url_context`}},
+		"an orchestrator": {show(nil, "sre"), []string{`sub_agents +general-worker +mesh.yaml:5 \(agents.sre\)`, `max_iterations +4 +mesh.yaml:1 \(defaults\)`,
+			`(?m)^model +small +mesh.yaml:2$`, `timeout +1m0s +mesh.yaml:1 \(defaults\)`, `orchestrator.max_concurrent_agents +2 +mesh.yaml:5 \(agents.sre\)`, `orchestrator.agent_timeout +30s +default`,
+			`orchestrator.max_budget +10m0s +default`, `orchestrator.profile +collect +mesh.yaml:5`, `agents in a turn +8 +default \(limits.turn_agents\)`}},
+		"the built-in one": {show(nil, "Orchestrator"), []string{`type +orchestrator +built in`, `tools +other agents`, `mcp +none +built in`, `native_tools +none +built in`, `skills +none +built in`, `sub_agents +all with a description +default`,
+			`orchestrator.max_concurrent_agents +5 +default`, `orchestrator.agent_timeout +5m0s +default`, `orchestrator.help_timeout +5m0s +default`, `orchestrator.profile +full +default`}},
+		"one of which nothing is set": {show([]string{"MESH_LOG_LEVEL=info"}, "mail", "--config", "bare.yaml"), []string{`model +offline planner +default`, `max_iterations +7 +default`,
+			`max_tool_calls +3 +bare.yaml:1 \(limits.agent_calls\)`, `timeout +agent_timeout of who dispatches it +default`}},
+		"one left out": {show(nil, "web-researcher"), []string{`web-researcher is not offered: .*google_search, url_context`}},
 	} {
 		for _, want := range tt.want {
 			if !regexp.MustCompile(want).MatchString(tt.out) {
 				t.Errorf("%s does not say %s:\n%s", what, want, tt.out)
 			}
+		}
+		if n := len(regexp.MustCompile(`(?m)^model `).FindAllString(strings.Split(tt.out, "used otherwise")[0], -1)); n > 1 {
+			t.Errorf("%s has a model %d times:\n%s", what, n, tt.out)
 		}
 	}
 	runMesh(t, dir, nil, "config", "show", "ghost").fails(t, exitNotFound, `no agent "ghost"; there are main, `)

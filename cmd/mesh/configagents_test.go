@@ -312,6 +312,43 @@ main: sre
 	}
 }
 
+// S1-122: agents are put together of skills by their names, without a word of instructions: one
+// skill is in several agents, each of which is told how it is used, and of no others.
+func TestAgentsArePutTogetherOfSkillsByReference(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t, func(inquiry) modelReply { return modelReply{text: "I could."} })
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf(`
+model: {url: "%s/own/v1", key: k, name: own}
+agents:
+  clerk: {description: Keeps lists, skills: [tasks.create]}
+  secretary: {description: Keeps lists and writes, skills: [tasks.create, "mail.*"]}
+`, p.URL))
+	m := upWith(t, dir, nil)
+	for name, want := range map[string][]string{"clerk": {"tasks.create"}, "secretary": {"mail.send", "tasks.create"}} {
+		asks := "What can you do, " + name + "?"
+		res := m.request("POST", "/agents/"+name+"/message:send", http.Header{"Content-Type": {"application/json"}}, []byte(`{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"`+asks+`"}]}}`))
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || !strings.Contains(string(body), "I could.") {
+			t.Fatalf("%s answers %s (%v)", name, body, err)
+		}
+		asked := p.of(asks)
+		if len(asked) == 0 {
+			t.Fatalf("the model of %s was not asked", name)
+		}
+		var knows []string
+		for _, skill := range []string{"calendar.create", "mail.send", "tasks.create"} {
+			if strings.Contains(asked[0].body, skill) {
+				knows = append(knows, skill)
+			}
+		}
+		if !slices.Equal(knows, want) {
+			t.Errorf("the model of %s is told of %q, want %q", name, knows, want)
+		}
+	}
+}
+
 // S4-003: each agent that is dispatched asks the model that the configuration gives it: of the
 // same endpoint or another one, for this use alone, or, in a process of its own, by its own
 // configuration. The log names the model of each reply.

@@ -160,6 +160,7 @@ func (c *crew) builtins() []node.Builtin {
 	var out []node.Builtin
 	for _, a := range c.Agents {
 		out = append(out, node.Builtin{Name: a.Name, Inner: a.Of != "", Delegates: c.delegates(a),
+			Orchestrator: a.Orchestrator, Orchestrates: a.Type == node.TypeOrchestrator, Time: a.Time(),
 			New: func(env node.Env) (agent.Agent, error) { return c.agent(a.Name, env) }})
 	}
 	return out
@@ -223,9 +224,13 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 		cfg := skillbuilder.Config{Card: card, Conns: env.Conns, Dispatch: c.dispatching(a, env), Now: c.now, Logger: env.Logger}
 		if !t.offline { // which goes by rules, as the builder does itself
 			cfg.Model, cfg.ModelName, cfg.Fit, cfg.Cost = t.model, t.name, t.fit, t.cost
-			if slices.Contains(c.names(), "worker") {
-				cfg.Worker = "worker"
+		}
+		if w := c.Get("worker"); w != nil {
+			works, err := c.thinking(w)
+			if err != nil {
+				return nil, err
 			}
+			cfg.Worker, cfg.WorkerThinks = "worker", !works.offline
 		}
 		return skillbuilder.New(cfg)
 	case a.Type == node.TypeOrchestrator:

@@ -25,7 +25,7 @@ func (c *crew) dispatching(a *roster.Agent, env node.Env) dispatch.Options {
 	}
 	for _, other := range c.Agents {
 		opts.Timeouts[other.Name] = other.Time()
-		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Tools: toolsOf(other)}
+		opts.Terms[other.Name] = dispatch.Terms{MaxToolCalls: max(other.MaxToolCalls, 0), Budget: other.Budget(), Tools: toolsOf(other)}
 		if other.Type == "" { // neither works by itself nor has others work
 			opts.Talkers = append(opts.Talkers, other.Name)
 		}

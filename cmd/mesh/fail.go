@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/login"
 )
@@ -20,6 +21,7 @@ const (
 	exitNotFound    = 3
 	exitDenied      = 4
 	exitUnavailable = 5
+	exitStore       = 6
 	exitInterrupted = 130
 )
 
@@ -33,6 +35,7 @@ var exitCodes = []struct {
 	{exitNotFound, "not found: no such thread, task, agent or skill, or none for this tenant"},
 	{exitDenied, "not allowed: no token, a wrong one, or one without the role"},
 	{exitUnavailable, "unavailable: nobody answers, or not in time; try again"},
+	{exitStore, "the data folder of a mesh failed: what was written is known when it starts again, and a supervisor may start it at once"},
 	{exitInterrupted, "interrupted by Ctrl-C or a signal"},
 }
 
@@ -64,6 +67,8 @@ func exitCode(err error) int {
 		return exitFailure
 	case errors.Is(err, errTimeUp):
 		return exitUnavailable
+	case errors.Is(err, node.ErrStoreFailed):
+		return exitStore
 	}
 	switch mesh.CodeOf(err) {
 	case mesh.Invalid:

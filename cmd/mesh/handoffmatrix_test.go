@@ -54,7 +54,8 @@ func (c cell) String() string { return c.way + ", " + c.kind + ", " + c.act }
 
 // Whatever way its user has into the mesh, to whatever kind of agent in a process of its own
 // and however it ends, a handoff is one task with legal states and one end, its history is
-// complete, and no event comes twice (S4-026, S4-028, S4-029, S4-042).
+// complete, and no event comes twice (S4-026, S4-028, S4-029, S4-042,
+// S4-089).
 func TestEveryWayTargetAndEndOfAHandoff(t *testing.T) {
 	t.Parallel()
 	var cells []cell

@@ -32,7 +32,7 @@ func wants(t *testing.T, what, text string, words ...string) {
 	}
 }
 
-// S4-036, S4-068: only who takes part in a conversation leaves its session: to another tenant's
+// S4-036, S4-068, S4-082: only who takes part in a conversation leaves its session: to another tenant's
 // user and to a stranger it is unknown, and who may read it is refused; none of them changes
 // anything. One who takes part leaves it for all, though cat may not have skills made: main
 // answers her, the other's task is over with words, and main offers to go on to whose session it was.

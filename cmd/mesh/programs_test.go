@@ -20,7 +20,7 @@ import (
 // consultExample is the folder of the program that docs/programs.md shows.
 const consultExample = "../../docs/examples/consult/"
 
-// S4-024, S4-045: a program asks an agent that searches the web and one that knows documents
+// S4-005, S4-024, S4-045: a program asks an agent that searches the web and one that knows documents
 // at once, shows each piece with its source while others are still at work, and reads each
 // result by the id of its sub-task. This is the example in Go, built as it is shown.
 func TestAProgramInGoConsultsSeveralAgentsAtOnce(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAProgramInGoConsultsSeveralAgentsAtOnce(t *testing.T) {
 	m.consult(t, program, m.grpc)
 }
 
-// S4-024, S4-045: the same with the examples in Python and JavaScript, without any library.
+// S4-005, S4-024, S4-045: the same with the examples in Python and JavaScript, without any library.
 func TestInteropProgramsConsultSeveralAgentsAtOnce(t *testing.T) {
 	for name, script := range map[string]string{"python3": "consult.py", "node": "consult.mjs"} {
 		t.Run(name, func(t *testing.T) {

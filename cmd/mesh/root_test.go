@@ -103,7 +103,7 @@ func TestFailuresHaveAnExitCodeAndOneLine(t *testing.T) {
 	}{
 		"invalid": {mesh.InvalidField("op", "text", "is empty"), exitUsage, "text: is empty"},
 		"unknown thread": {mesh.ThreadNotFound("op"), exitNotFound,
-			"thread-id: Thread not found for tenant; check the thread id or start a new conversation"},
+			"thread_id: Thread not found for tenant; check the thread id or start a new conversation"},
 		"no token":    {mesh.Errorf(mesh.Unauthenticated, "op", "who are you"), exitDenied, "who are you; give a token with MESH_TOKEN or --token"},
 		"too slow":    {context.DeadlineExceeded, exitUnavailable, "host:1 did not answer in time; try again, or allow more with --timeout"},
 		"plain error": {errors.New("disk full"), exitFailure, "disk full"},

@@ -213,7 +213,7 @@ func checkTree(arg, root string, keep ...string) checked {
 	}
 	var found checked
 	for _, p := range problems {
-		found.problems = append(found.problems, &meshv1.SkillProblem{Path: named(p.Path), Line: int32(p.Line), Detail: p.Detail}) // #nosec G115 -- a line of a file of at most 256 KiB
+		found.problems = append(found.problems, &meshv1.SkillProblem{Path: named(p.Path), Line: int32(p.Line), Field: p.Field, Detail: p.Detail}) // #nosec G115 -- a line of a file of at most 256 KiB
 	}
 	for _, s := range catalog.List() {
 		if bad := checkHandler(named(s.Path), s); len(bad) > 0 {
@@ -234,7 +234,7 @@ func checkTree(arg, root string, keep ...string) checked {
 // of a skill that is one.
 func checkHandler(file string, s *skill.Skill) []*meshv1.SkillProblem {
 	if p := skill.CheckHandler(s, installed()); p != nil {
-		return []*meshv1.SkillProblem{{Path: file, Line: int32(p.Line), Detail: p.Detail}} // #nosec G115 -- a line of a file of at most 256 KiB
+		return []*meshv1.SkillProblem{{Path: file, Line: int32(p.Line), Field: p.Field, Detail: p.Detail}} // #nosec G115 -- a line of a file of at most 256 KiB
 	}
 	if s.Handler != httpskill.Handler {
 		return nil
@@ -250,7 +250,7 @@ func checkHandler(file string, s *skill.Skill) []*meshv1.SkillProblem {
 			break
 		}
 	}
-	return []*meshv1.SkillProblem{{Path: file, Line: line, Detail: mesh.FieldOf(err) + " " + mesh.DetailOf(err)}}
+	return []*meshv1.SkillProblem{{Path: file, Line: line, Field: mesh.FieldOf(err), Detail: mesh.FieldOf(err) + " " + mesh.DetailOf(err)}}
 }
 
 var requestBlock = regexp.MustCompile("^```+ *http[ \t\r]*$")

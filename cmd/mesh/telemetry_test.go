@@ -273,7 +273,8 @@ func get(t *testing.T, url string, want int) string {
 }
 
 // A real collector gets one connected trace of a turn with agents in Go and in Python, which
-// tells of its part by itself, and of a turn that kill -9 cut off.
+// tells of its part by itself; also where kill -9 cuts the turn off, with an agent in Python
+// before that and after it.
 func TestInteropACollectorGetsOneTrace(t *testing.T) {
 	python := sdkNamed(t, "python")
 	r := startReceiver(t)
@@ -290,7 +291,17 @@ func TestInteropACollectorGetsOneTrace(t *testing.T) {
 	if got := r.parent(spans["herald in Python"]).GetName(); got != "invoke_agent herald" || root.GetName() != "turn" {
 		t.Errorf("the agent in Python tells of its part below %q, and the root is %s", got, root.GetName())
 	}
-	r.killed(t, at)
+	id = r.killed(t, at, func(m *realMesh) { python.member(t, m, protos, "herald", "scribe") })
+	r.await("what the agent in Python tells of its part before the kill and after it", func() bool {
+		below := map[string]bool{}
+		for _, s := range r.of(id) {
+			parent := r.spans[hex.EncodeToString(s.GetTraceId())+hex.EncodeToString(s.GetParentSpanId())]
+			if s.GetName() == "herald in Python" && parent != nil && parent.GetName() == "invoke_agent herald" {
+				below[string(parent.GetSpanId())] = true
+			}
+		}
+		return len(below) == 2
+	})
 }
 
 // startCollector starts an OpenTelemetry collector that passes on what it gets to r, and

@@ -229,12 +229,16 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 	if !follow || !t.works() {
 		return nil
 	}
+	p := pace{every: treeEvery}
 	for ev, err := range c.followThread(ctx, id, t.seq) {
 		if err != nil {
 			return timeUp(ctx, err)
 		}
 		if eventpb.KindOf(ev) == "artifact_appended" || ev.GetSeq() <= t.seq { // text, or what is told already
 			continue
+		}
+		if err := p.wait(ctx); err != nil {
+			return timeUp(ctx, err)
 		}
 		next, err := c.executions(ctx, id, false)
 		if err != nil {
@@ -254,6 +258,26 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 		a.printf("\n%s", t.text(time.Now()))
 	}
 	return err
+}
+
+// treeEvery is how often a tree that is followed is read anew at most: what happens meanwhile is
+// told at once.
+const treeEvery = 200 * time.Millisecond
+
+// A pace lets something happen once in so long at most, and the first time at once.
+type pace struct {
+	every time.Duration
+	last  time.Time
+}
+
+func (p *pace) wait(ctx context.Context) error {
+	select {
+	case <-time.After(p.every - time.Since(p.last)):
+		p.last = time.Now()
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // works reports whether an agent is at work in the thread.

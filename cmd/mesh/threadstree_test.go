@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -13,6 +16,29 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 )
+
+// A tree that is followed is read anew once in a while and not for each event, the first time at
+// once; who does not want it any more does not wait.
+func TestAFollowedTreeIsReadOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, p := time.Now(), pace{every: treeEvery}
+		for n := range 4 {
+			if err := p.wait(t.Context()); err != nil || time.Since(began) != time.Duration(n)*treeEvery {
+				t.Errorf("read %d after %v, %v", n, time.Since(began), err)
+			}
+		}
+		time.Sleep(time.Minute)
+		began = time.Now()
+		gone, stop := context.WithCancel(t.Context())
+		stop()
+		if err := p.wait(t.Context()); err != nil || time.Since(began) != 0 {
+			t.Errorf("after a pause read after %v, %v", time.Since(began), err)
+		}
+		if err := p.wait(gone); !errors.Is(err, context.Canceled) || time.Since(began) != 0 {
+			t.Errorf("who is gone waits %v, %v", time.Since(began), err)
+		}
+	})
+}
 
 // S1-064, S1-076, S1-079, S1-082, S1-105, S1-111: the tree tells who was asked by whom, for what, how
 // that ended and why, what it cost alone and in all, each call, and after whom it came; a

@@ -7,7 +7,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 )
 
-// S4-080: the list says who has the conversation, and where its last session stands or was left.
+// S4-080, S4-082: the list says who has the conversation, and where its last session stands or was left.
 func TestTheListOfThreadsSaysWhereSessionsStand(t *testing.T) {
 	at := func(s *meshv1.Session) *meshv1.Session { s.Agent = "skill-builder"; return s }
 	for name, tt := range map[string]struct {

@@ -21,13 +21,13 @@ import (
 func TestATurnThatKill9CutsIsOneTrace(t *testing.T) {
 	t.Parallel()
 	r := startReceiver(t)
-	r.killed(t, r.addr)
+	r.killed(t, r.addr, nil)
 }
 
 // A turn that a kill cut off is ended, and does not go on, where the operator says so.
 func TestWithoutContinueATurnThatKill9CutsIsEnded(t *testing.T) {
 	t.Parallel()
-	c := cutOff(t, "continue: false\n", nil, "", nil)
+	c := cutOff(t, "continue: false\n", nil, "", nil, nil)
 	if state := c.task.GetStatus().GetState(); state != a2apb.TaskState_TASK_STATE_FAILED || c.continued != 0 {
 		t.Errorf("the turn ended %v, and was continued %d times", state, c.continued)
 	}
@@ -52,20 +52,32 @@ type cut struct {
 }
 
 // cutOff runs a turn for a client of the trace, kills the mesh while a model is asked for an
-// agent that was dispatched, does what is to be done then, and starts it again.
-func cutOff(t *testing.T, settings string, env []string, trace string, then func(id string)) *cut {
+// agent that was dispatched, does what is to be done then, and starts it again. With join,
+// which has an agent of the name herald join a mesh, that is dispatched too, before the kill and
+// after it.
+func cutOff(t *testing.T, settings string, env []string, trace string, then func(id string), join func(m *realMesh)) *cut {
 	t.Helper()
-	c := &cut{id: mesh.NewThreadID(), model: scripted.New(consultPlanner("Report what is open"),
-		scripted.Call("dispatch_agent", `{"agent_id":"a","name":"worker","mission":"Find alpha","skills":["tasks.search"]}`).Call("get_agent_results", `{}`).For(ofPlanner),
+	c := &cut{id: mesh.NewThreadID(), model: scripted.New(consultPlanner("Report what is open"))}
+	herald := func(id string) {
+		if join != nil {
+			c.model.Add(scripted.Call("dispatch_agent", `{"agent_id":"`+id+`","name":"herald","mission":"Greet everybody","skills":[]}`).Call("get_agent_results", `{}`).For(ofPlanner))
+		}
+	}
+	herald("before")
+	c.model.Add(scripted.Call("dispatch_agent", `{"agent_id":"a","name":"worker","mission":"Find alpha","skills":["tasks.search"]}`).Call("get_agent_results", `{}`).For(ofPlanner),
 		scripted.Wait("never").Say("Too late.").For(ofWorker),
-		scripted.Say("Alpha is open.").For(ofWorker),
-		scripted.Say("It is alpha.").For(ofPlanner).For(scripted.Last("Alpha is open.")),
-		scripted.Say("Alpha alone is open.").For(ofMain))}
+		scripted.Wait("back").Say("Alpha is open.").For(ofWorker))
+	herald("after")
+	c.model.Add(scripted.Say("It is alpha.").For(ofPlanner).For(scripted.Last("Alpha is open.")),
+		scripted.Say("Alpha alone is open.").For(ofMain))
 	endpoint := httptest.NewServer(scripted.Handler(c.model))
 	t.Cleanup(endpoint.Close)
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), settings+"model: {url: "+endpoint.URL+"/v1, name: scripted, key: none, retries: -1}\n")
 	m := upWith(t, dir, env)
+	if join != nil {
+		join(m)
+	}
 	req := userMessage(c.id, "What is open?")
 	req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
 	sent, err := m.edge().SendMessage(mesh.WithCall(timely(t), mesh.Call{Thread: c.id, Traceparent: trace}), req)
@@ -80,6 +92,10 @@ func cutOff(t *testing.T, settings string, env []string, trace string, then func
 		then(c.id)
 	}
 	c.m = upWith(t, dir, env)
+	if join != nil {
+		join(c.m)
+	}
+	c.model.Release("back")
 	for ctx := inThread(t, c.id); !mesh.Terminal(c.task.GetStatus().GetState()); time.Sleep(20 * time.Millisecond) {
 		if c.task, err = c.m.edge().GetTask(ctx, &a2apb.GetTaskRequest{Id: sent.GetTask().GetId()}); err != nil {
 			t.Fatal(err)
@@ -93,8 +109,9 @@ func cutOff(t *testing.T, settings string, env []string, trace string, then func
 	return c
 }
 
-// killed has a turn cut off in a mesh that tells the one at the address.
-func (r *receiver) killed(t *testing.T, addr string) {
+// killed has a turn cut off in a mesh that tells the one at the address, and returns its
+// conversation.
+func (r *receiver) killed(t *testing.T, addr string, join func(m *realMesh)) (id string) {
 	t.Helper()
 	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	c := cutOff(t, "", append([]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + addr}, telling...), client, func(id string) {
@@ -103,8 +120,8 @@ func (r *receiver) killed(t *testing.T, addr string) {
 		if early := r.of(id); len(early) != 0 {
 			t.Fatalf("the turn was told of before its end: %v", early)
 		}
-	})
-	id := c.id
+	}, join)
+	id = c.id
 	if state := c.task.GetStatus().GetState(); state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.HasSuffix(taskText(c.task), "Alpha alone is open.") || c.continued == 0 {
 		t.Errorf("the turn ended %v, %q, and was continued %d times", state, taskText(c.task), c.continued)
 	}
@@ -131,4 +148,5 @@ func (r *receiver) killed(t *testing.T, addr string) {
 			t.Errorf("%s is told of %d times", name, times[name])
 		}
 	}
+	return id
 }

@@ -64,6 +64,9 @@ func (t *transcript) add(p *meshv1.Event) string {
 			return t.note(e, stateMark(state)+" "+withText(worker(t.execution(b.Child).Execution)+" "+stateName(state), clip(words, 120)))
 		}
 	case mesh.SkillCalled:
+		if b.NotMade {
+			return t.note(e, "· "+t.agent(e)+": not made: "+clip(b.Skill+" "+b.Args, 120))
+		}
 		return t.note(e, "· "+t.agent(e)+": "+clip(b.Skill+" "+b.Args, 120))
 	case mesh.SkillReturned:
 		if b.Failed {

@@ -25,6 +25,7 @@ const (
 	KeyUpdates       = "updates"        // number: artifact updates that the task has had
 	KeyContinues     = "continues"      // string: the work on the message was cut off, and goes on: ContinuesFirst or ContinuesAnswer
 	KeyReason        = "reason"         // string: why the task ended, as mesh.ReasonTimeout
+	KeyLack          = "lack"           // object: the permission for want of which the task was refused, and the agent that requires it
 	KeyStep          = "step"           // number: which step the agent is at
 	KeySteps         = "steps"          // number: how many there are
 	KeyState         = "state"          // string: the agent's own workflow state

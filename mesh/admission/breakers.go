@@ -31,8 +31,10 @@ type outcome struct {
 	limit.Outcome
 }
 
-func outcomeOf(skill string, b mesh.SkillReturned) outcome {
+func (w *ruling) outcomeOf(skill string, b mesh.SkillReturned) outcome {
 	switch {
+	case w.grant.Dry && w.effects(skill): // it was not made
+		return outcome{skill, b.Call, limit.Unused}
 	case !b.Failed:
 		return outcome{skill, b.Call, limit.Success}
 	case b.Blameless:

@@ -33,6 +33,7 @@ type spent struct {
 	taken int         // of them, counted for the user
 	// Agents that count for the quotas, by the events that dispatched them.
 	agents map[*mesh.Event]*quota.Place
+	vacant int                // that were at work, and whose room no other one has got
 	began  []mesh.ExecutionID // that hold a place
 }
 
@@ -115,7 +116,7 @@ func (w *ruling) skill(name string) (*skill.Skill, bool) {
 	return w.by.skills.For(w.grant.Tenant).Get(name)
 }
 
-// checkCall checks that the skill may be called, and that there is room for the
+// checkCall says whether the call is made, and checks that the skill may be called, and that there is room for the
 // call in all limits; where there is none it sets trip. A call that the thread
 // has already is not counted again.
 func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
@@ -131,8 +132,9 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	if b.Version == "" { // or another one could be called than was asked about
 		b.Version = w.version(b.Skill)
-		e.Body = b
 	}
+	b.NotMade = w.grant.Dry && w.effects(b.Skill)
+	e.Body = b
 	if w.st.Seen(e.ID) {
 		return nil
 	}
@@ -141,7 +143,8 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 	}
 	w.begun[b.Call], w.called[b.Call] = e.ID, b.Skill
 	mine := w.mine
-	if approved, settled := w.answers[b.Call]; settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b) {
+	approved, settled := w.answers[b.Call]
+	if !w.grant.Dry && (settled && !approved || !settled && (mine.Approval(b.Call) != nil || w.away.asked[b.Call]) || !w.approved(b)) {
 		return &mesh.Error{Code: mesh.Precondition, Op: w.op, Reason: mesh.ReasonApproval, Forbidden: true, Detail: fmt.Sprintf(
 			"the call %q of %s is not approved, with these arguments; it can be made when the user has been asked and has said so", clip(b.Call), clip(b.Skill))}
 	}
@@ -167,7 +170,7 @@ func (w *ruling) checkCall(i int, e *mesh.Event, b mesh.SkillCalled) error {
 // ledger has what counts for the execution, with this request and what is on its way.
 func (w *ruling) ledger() limit.Ledger {
 	mine := w.mine
-	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: w.dispatched(), Calls: mine.Calls.Skills + w.calls + w.away.calls,
+	s := limit.Spent{Steps: mine.Calls.Steps + w.steps, Children: mine.Calls.Agents + int(w.used.Agents) + w.away.dispatched[mine.ID], Calls: mine.Calls.Skills + w.calls + w.away.calls,
 		MostCalls: mine.MaxToolCalls, Dispatched: w.st.Turn(mine.Parent) == nil}
 	if t := w.st.TurnOf(mine.ID); t != nil {
 		s.Turn, s.Agents = t.Calls.Skills+w.calls+w.away.turn, w.agentsOf(t)
@@ -176,7 +179,7 @@ func (w *ruling) ledger() limit.Ledger {
 	if s.Thread, s.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
 		s.ThreadFirst = w.now
 	}
-	l := w.by.budgets.Ledger(s)
+	l := append(w.by.budgets.Ledger(s), w.time(w.by.terms(w.grant.Tenant, w.grant.Agent, "")))
 	for x := range w.st.Up(mine.ID) {
 		l = append(l, limit.Shares(x.Budget, x.Used.Add(w.away.below[x.ID]).Add(w.used))...)
 	}
@@ -260,11 +263,11 @@ func (w *ruling) checkReturned(i int, e *mesh.Event, b mesh.SkillReturned) error
 			return w.refuse(i, "the mesh itself notes what came of it")
 		}
 		w.settled[b.Call] = true
-		w.ended = append(w.ended, outcomeOf(skill, b))
+		w.ended = append(w.ended, w.outcomeOf(skill, b))
 		return nil
 	}
 	if skill, ok := w.called[b.Call]; ok {
-		w.ended = append(w.ended, outcomeOf(skill, b))
+		w.ended = append(w.ended, w.outcomeOf(skill, b))
 		delete(w.called, b.Call)
 	}
 	w.loose = append(w.loose, loose{i, e.ID, b.Call, w.begun[b.Call]})

@@ -47,6 +47,7 @@ type Controller struct {
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
 	standing   func(tenant mesh.TenantID, turn *thread.Execution) error
+	terms      func(tenant mesh.TenantID, by, agent string) Terms
 	policy     func(p mesh.Principal, a mesh.Action, name string) error
 	breakers   func(tenant mesh.TenantID, skill string) Breaker // nil if there are none
 	deferral   *slog.Logger                                     // nil where nothing is deferred
@@ -113,6 +114,7 @@ func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ..
 	}
 	c := &Controller{log: log, states: states, now: now, trusted: func(mesh.TenantID, string) bool { return true },
 		standing: func(mesh.TenantID, *thread.Execution) error { return nil },
+		terms:    func(mesh.TenantID, string, string) Terms { return Terms{} },
 		policy:   func(mesh.Principal, mesh.Action, string) error { return nil }}
 	for _, opt := range opts {
 		opt(c)

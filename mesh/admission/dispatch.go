@@ -95,7 +95,7 @@ func (w *ruling) isChild(id mesh.ExecutionID) bool {
 // sameOrder reports whether an execution is what was accepted, as far as that said who
 // does it and with which skills.
 func sameOrder(was, is mesh.Execution) bool {
-	return was.Parent == is.Parent && was.Label == is.Label && was.Text == is.Text &&
+	return was.Parent == is.Parent && was.Label == is.Label && was.Text == is.Text && was.Dry == is.Dry &&
 		(was.Agent == "" || was.Agent == is.Agent) && (len(was.Skills) == 0 || slices.Equal(was.Skills, is.Skills))
 }
 
@@ -114,7 +114,7 @@ func (w *ruling) checkDispatch(i int, e *mesh.Event, b mesh.DispatchIssued) erro
 	x := w.st.Execution(c.ID)
 	issued := x != nil && x.Issued > 0
 	switch was, fresh := w.children[c.ID]; {
-	case issued && (x.Parent != c.Parent || x.Agent != c.Agent || !slices.Equal(x.Skills, c.Skills)),
+	case issued && (x.Parent != c.Parent || x.Agent != c.Agent || x.Dry != c.Dry || !slices.Equal(x.Skills, c.Skills)),
 		x != nil && !issued && (!x.Waits() || !sameOrder(x.Execution, c)),
 		x == nil && fresh && !sameOrder(was, c):
 		return taken(w.op, field)
@@ -146,8 +146,11 @@ func (w *ruling) checkOutcome(i int, e *mesh.Event, b mesh.DispatchSettled) erro
 	if !mesh.Terminal(b.State) || len(b.Result) > mesh.MaxResult {
 		return mesh.InvalidField(w.op, fmt.Sprintf("events[%d].dispatch_settled", i), "needs a terminal state and a result of at most %d bytes", mesh.MaxResult)
 	}
-	if x := w.st.Execution(b.Child); w.over[b.Child] || x != nil && mesh.Terminal(x.State) {
+	switch x := w.st.Execution(b.Child); {
+	case w.over[b.Child] || x != nil && mesh.Terminal(x.State):
 		w.late = append(w.late, e)
+	case x != nil && x.Status() == thread.StatusRunning:
+		w.vacant++
 	}
 	w.over[b.Child] = true
 	return nil
@@ -187,25 +190,33 @@ func (w *ruling) checkDelivered(i int, e *mesh.Event, of []mesh.ExecutionID) err
 	return nil
 }
 
-// allot counts the child for the quotas, and has the log say what it may use: what it is to
-// have, and no more than is left of what the execution may use itself. A child that the
-// log has keeps what it got, and was counted.
+// allot counts the child for the quotas, and has the log say what it may use, and how long:
+// what it is to have, and no more than is left of what the execution may use itself. A child
+// that the log has keeps what it got, and was counted.
 func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 	if err := budgeted(w.op, "dispatch_issued.child", b.Child.Budget); err != nil {
 		return err
 	}
 	if x := w.st.Execution(b.Child.ID); x != nil && x.Issued > 0 {
-		b.Child.Budget = x.Budget
+		b.Child.Budget, b.Child.Deadline = x.Budget, x.Deadline
 		return nil
 	}
 	if w.trip = w.ledger().Check(limit.StopsStarts); w.trip != nil {
 		return w.trip.Err(w.op)
 	}
-	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // it waits: that is no limit of the turn's
+	var trip *limit.Trip
+	if b.Child, trip = w.within(b.Child); trip != nil { // it waits: that is no limit of the turn's
+		return trip.Err(w.op)
+	}
+	if trip := w.by.places.take(w.grant, b.Child, w.now); trip != nil { // as above
 		return trip.Err(w.op)
 	}
 	w.began = append(w.began, b.Child.ID)
-	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, oneAgent)
+	one := oneAgent
+	if w.vacant > 0 { // one that ends with this request makes room at work, which nobody counts yet
+		w.vacant, one.Agents = w.vacant-1, 0
+	}
+	place, trip := w.by.quotas.Take(w.grant.Tenant, w.grant.User, one)
 	if w.trip = trip; trip != nil {
 		return trip.Err(w.op)
 	}
@@ -216,7 +227,7 @@ func (w *ruling) allot(e *mesh.Event, b *mesh.DispatchIssued) error {
 		w.agents[e] = place
 	}
 	b.Child.Budget = b.Child.Budget.Within(w.shares())
-	e.Body = *b
+	e.Body, e.Time = *b, w.now // by which its time is counted, and not by the agent's clock
 	return nil
 }
 
@@ -274,16 +285,4 @@ func (w *ruling) dispatchedAll() error {
 		}
 	}
 	return nil
-}
-
-// dispatched counts the children that the execution has with this request and what is on
-// its way.
-func (w *ruling) dispatched() int {
-	n := len(w.children) + w.away.dispatched[w.mine.ID]
-	for _, x := range w.st.Executions() {
-		if _, again := w.children[x.ID]; !again && x.Parent == w.grant.Execution {
-			n++
-		}
-	}
-	return n
 }

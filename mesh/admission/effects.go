@@ -7,6 +7,12 @@ import (
 	"agentmesh/mesh/thread"
 )
 
+// effects reports whether a call of the skill may have one, as far as the mesh knows it.
+func (w *ruling) effects(name string) bool {
+	s, ok := w.skill(name)
+	return !ok || s.HasEffects()
+}
+
 // Effect has the mesh do what an agent asks of it and its user has to approve, as
 // [mesh.CallCreateSkill]: do is called if the user has said yes to just these arguments,
 // or has made the very request, and that word counts once. It is in the log before,

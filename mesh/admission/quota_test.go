@@ -76,6 +76,27 @@ func TestAUserHasSoManyAgentsAtWork(t *testing.T) {
 	again.must(t, other, "mailer", mesh.Budget{})
 }
 
+// finding T7: an agent that ends makes room for the one that begins with the same request,
+// and for no other one; what may be at work is none of what may still be dispatched.
+func TestWhoEndsMakesRoomForWhoBeginsWithTheSameRequest(t *testing.T) {
+	l, _ := quotaed(t, &cachetest.Store{Backend: mem.Open()}, limit.Quota{Agents: 1, Dispatches: 9})
+	main := l.run(t, l.post(t), "main", "*")
+	one := l.must(t, main, "worker", mesh.Budget{})
+	ends := &mesh.Event{Execution: main.Execution, Body: mesh.DispatchSettled{Child: one.Execution, State: a2apb.TaskState_TASK_STATE_COMPLETED}}
+	next := func() *mesh.Event {
+		return &mesh.Event{Execution: main.Execution, Body: mesh.DispatchIssued{Child: mesh.Execution{
+			ID: mesh.NewExecutionID(l.key.ID), Parent: main.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann"}}}
+	}
+	_, err := l.add(t.Context(), main, ends, next(), next())
+	wantTrip(t, err, "user.agents", 1, 1)
+	got, err := l.add(t.Context(), main, ends, next())
+	if err != nil || got.Left.Agents != 6 { // of the turn's eight
+		t.Errorf("after one ended and one began %+v is left, %v", got.Left, err)
+	}
+	_, err = l.add(t.Context(), main, next())
+	wantTrip(t, err, "user.agents", 1, 1)
+}
+
 // Who has used up a day's tokens calls no skill and dispatches nobody, and is told when
 // there is room again; what models use is logged all the same.
 func TestAUserWhoHasUsedTheDaysTokensBeginsNothing(t *testing.T) {

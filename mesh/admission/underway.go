@@ -25,6 +25,7 @@ type underway struct {
 	tripped  []trip
 	// Of what the execution dispatched, what
 	accepted map[mesh.ExecutionID]bool   // will have been accepted
+	issued   map[mesh.ExecutionID]bool   // will be at work
 	over     map[mesh.ExecutionID]bool   // will be over
 	told     map[mesh.ExecutionID]string // will be delivered, by which event
 }
@@ -38,7 +39,7 @@ type trip struct {
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
 	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{},
-		seen: map[mesh.ExecutionID]bool{}, accepted: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
+		seen: map[mesh.ExecutionID]bool{}, accepted: map[mesh.ExecutionID]bool{}, issued: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
 		own := e.Execution == mine
@@ -74,6 +75,9 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 			}
 		case mesh.DispatchIssued:
 			u.dispatch(st, turn, e, b.Child.ID)
+			if own {
+				u.issued[b.Child.ID] = true
+			}
 		case mesh.DispatchSettled:
 			if own {
 				u.over[b.Child] = true

@@ -30,9 +30,9 @@ type SkillCall = mesh.SkillCall
 
 // skillCall reads the skill call in a message; nil if there is none. Only a message that
 // the node sends for the user has one: another agent cannot speak for the user, and has
-// its own calls to make.
-func skillCall(m *a2apb.Message, fromUser bool) (*SkillCall, error) {
-	if !fromUser {
+// its own calls to make. It may have one tried that is not made.
+func skillCall(m *a2apb.Message, g *mesh.Grant) (*SkillCall, error) {
+	if !g.Direct() && !g.Dry {
 		return nil, nil
 	}
 	return mesh.SkillCallOf(m.GetMetadata())
@@ -48,7 +48,7 @@ func (r *Runtime) invocation(call mesh.Call, g *mesh.Grant, m *a2apb.Message) (*
 		Message: addressed(m, g), Execution: g.Execution, Thread: g.Key(), User: g.User, Grant: g, Mesh: view.HeldBy(r.secret, r.keys),
 	}
 	ext := a2a.Extension(m.GetMetadata()).GetFields()
-	if inv.SkillCall, err = skillCall(m, g.Direct()); err != nil {
+	if inv.SkillCall, err = skillCall(m, g); err != nil {
 		return nil, err
 	}
 	if g.Direct() { // else another agent says so, which is not the mesh
@@ -77,7 +77,7 @@ func (inv *Invocation) Requested(ctx context.Context) (call *SkillCall, err erro
 		return nil, nil
 	}
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		call, _ = skillCall(t.Party(inv.Execution).Mission, inv.Grant.Direct()) // one that is wrong was refused when it came
+		call, _ = skillCall(t.Party(inv.Execution).Mission, inv.Grant) // one that is wrong was refused when it came
 		return true
 	})
 	return call, mesh.Wrap("agent.Requested", err)

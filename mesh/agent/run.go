@@ -32,7 +32,9 @@ func (r *Runtime) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a
 	m := req.GetMessage()
 	switch {
 	case m.GetContextId() != "" && m.GetContextId() != g.Thread:
-		return nil, mesh.ThreadNotFound(op)
+		e := mesh.ThreadNotFound(op)
+		e.Field = "message.context_id"
+		return nil, e
 	case m.GetTaskId() != "" && m.GetTaskId() != string(g.Execution):
 		return nil, mesh.TaskNotFound(op)
 	}

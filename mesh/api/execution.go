@@ -249,7 +249,9 @@ func (s *Executions) sub(ctx context.Context, op string, key mesh.ThreadKey, st 
 	case err != nil:
 		return nil, err
 	case !may:
-		return nil, st.Outsider(op)
+		e := st.Outsider(op)
+		e.Field = "execution_id"
+		return nil, e
 	case !st.Sub(x):
 		return nil, mesh.InvalidField(op, "execution_id", "is a turn, or the agent that answers it; cancel the task with A2A CancelTask, or send it a message")
 	}
@@ -343,8 +345,14 @@ func (s *Executions) TellExecution(ctx context.Context, req *meshv1.TellExecutio
 		case mesh.Terminal(x.State):
 			resp.Outcome, resp.InstructionId = outcomeOver, ""
 			return cache.Decision{}, nil
+		case st.Ending(x):
+			return cache.Decision{}, &mesh.Error{Code: mesh.Precondition, Op: op, Field: "execution_id",
+				Detail: "is to end, as somebody has asked for, and reads nothing more; dispatch another agent"}
 		case !s.reads(key.Tenant, x.Agent):
 			return cache.Decision{}, mesh.InvalidField(op, "execution_id", "is worked on by %s, which does not read what it is told while it works; cancel it, or wait for it", x.Agent)
+		case len(x.Told) >= thread.MaxTold:
+			return cache.Decision{}, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "text",
+				Detail: "the agent was told as much as one may be; wait for what comes of it, or cancel it"}
 		case len(x.Instructions) >= thread.MaxInstructions:
 			return cache.Decision{}, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "text",
 				Detail: "as many instructions wait as may; try again when the agent has read some"}

@@ -91,7 +91,8 @@ func (c *crew) list(t *testing.T, req *meshv1.ListExecutionsRequest) []string {
 // S1-010, S1-060, S1-061, S1-062, S1-064, S1-072, S1-076, S1-079, S1-082, S1-093,
 // S1-103, S1-105, S1-108, S1-111: whatever an agent was asked is an execution of the same
 // turn, below who asked for it, with its task, its true state and what it and all below
-// it came to; a failure below is not one above.
+// it came to; a failure below is not one above. S1-077: of an orchestrator that is the turn's
+// only agent nobody is beside it, and all are below.
 func TestExecutionsAreATreeWithTotals(t *testing.T) {
 	c := newCrew(t, "a", "b", "c")
 	deep := c.dispatch(t, c.ids["c"], "worker", "deep")
@@ -111,6 +112,9 @@ func TestExecutionsAreATreeWithTotals(t *testing.T) {
 	}
 	if got := c.list(t, &meshv1.ListExecutionsRequest{PageSize: 1}); !slices.Equal(got, want) {
 		t.Errorf("page by page %q", got)
+	}
+	if got := c.list(t, &meshv1.ListExecutionsRequest{ParentId: string(c.turn)}); !slices.Equal(got, want[1:2]) {
+		t.Errorf("the sole agent of the turn is %q", got)
 	}
 	if got := c.list(t, &meshv1.ListExecutionsRequest{ParentId: string(c.boss.Execution), Statuses: []string{"running", "timeout"}, TurnId: string(c.turn)}); !slices.Equal(got, []string{want[2], want[4]}) {
 		t.Errorf("filtered %q", got)
@@ -271,18 +275,21 @@ func TestWhoMayNotChangeExecutions(t *testing.T) {
 	both(user(t), string(mesh.NewExecutionID(c.key.ID)), mesh.NotFound, "execution_id")
 	both(user(t), "nonsense", mesh.NotFound, "execution_id")
 	both(nobody, a, mesh.NotFound, "execution_id")
-	both(reader, a, mesh.Denied, "")
+	both(reader, a, mesh.Denied, "execution_id")
 	both(user(t), string(c.turn), mesh.Invalid, "execution_id")
 	both(user(t), string(c.boss.Execution), mesh.Invalid, "execution_id")
 	if _, err := c.GetExecution(reader, &meshv1.GetExecutionRequest{ThreadId: c.key.ID, ExecutionId: a}); err != nil {
 		t.Errorf("who may read it: %v", err)
 	}
-	if _, err := c.ListExecutions(nobody, &meshv1.ListExecutionsRequest{ThreadId: c.key.ID}); !mesh.IsCode(err, mesh.NotFound) {
-		t.Errorf("who may not: %v", err)
+	for _, id := range []string{c.key.ID, mesh.NewThreadID()} {
+		if _, err := c.ListExecutions(nobody, &meshv1.ListExecutionsRequest{ThreadId: id}); !mesh.IsCode(err, mesh.NotFound) || mesh.FieldOf(err) != "thread_id" {
+			t.Errorf("who may not: %v", err)
+		}
 	}
 	for field, err := range map[string]error{
 		"reason":       errOf(c.CancelExecution(user(t), &meshv1.CancelExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Reason: strings.Repeat("x", 1001)})),
 		"text":         errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a})),
+		"text ":        errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: strings.Repeat("x", 16<<10+1)})),
 		"request_id":   errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: "x", RequestId: strings.Repeat("x", 101)})),
 		"execution_id": errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(foreign), Text: "x"})),
 		"page_size":    errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: c.key.ID, PageSize: 1001})),
@@ -290,9 +297,12 @@ func TestWhoMayNotChangeExecutions(t *testing.T) {
 		"statuses":     errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: c.key.ID, Statuses: []string{"busy"}})),
 		"thread_id":    errOf(c.ListExecutions(user(t), &meshv1.ListExecutionsRequest{ThreadId: "1"})),
 	} {
-		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != field {
+		if !mesh.IsCode(err, mesh.Invalid) || mesh.FieldOf(err) != strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	if _, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: a, Text: strings.Repeat("x", 16<<10)}); err != nil {
+		t.Errorf("as much text as may be: %v", err)
 	}
 	for field, req := range map[string]*meshv1.ListExecutionsRequest{"turn_id": {TurnId: a}, "parent_id": {ParentId: "x"}} {
 		req.ThreadId = c.key.ID
@@ -352,5 +362,46 @@ func TestAnAgentAtWorkIsTold(t *testing.T) {
 	c.log(t, c.boss.Execution, mesh.DispatchSettled{Child: c.ids["a"], State: a2apb.TaskState_TASK_STATE_COMPLETED})
 	if got, err := tell("late"); err != nil || got.GetOutcome() != "already_completed" || got.GetExecution().GetStatus() != "completed" {
 		t.Errorf("over: %v, %v", got, err)
+	}
+}
+
+// What an agent was told is known however late it is sent again, so that it is told once; and
+// there is an end to what it can be told.
+func TestAnInstructionThatIsSentAgainLateIsToldOnce(t *testing.T) {
+	c := newCrew(t, "a")
+	tell := func(id string) error {
+		return errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["a"]), Text: "use blue", RequestId: id}))
+	}
+	for n := range thread.MaxTold {
+		if err := tell(fmt.Sprint("r-", n)); err != nil {
+			t.Fatal(n, err)
+		}
+		c.log(t, c.ids["a"], mesh.InstructionPosted{ID: fmt.Sprint("r-", n), Read: true})
+	}
+	if err := tell("one-more"); !mesh.IsCode(err, mesh.Exhausted) || mesh.FieldOf(err) != "text" {
+		t.Errorf("more than may be: %v", err)
+	}
+	if got, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["a"]), Text: "use blue", RequestId: "r-0"}); err != nil || got.GetOutcome() != "accepted" || got.GetExecution().GetInstructions() != 0 {
+		t.Errorf("sent again: %v, %v", got, err)
+	}
+}
+
+// An agent that is to end, or whose turn or dispatcher is, is told nothing more.
+func TestAnAgentThatIsToEndIsToldNothing(t *testing.T) {
+	c := newCrew(t, "a", "c")
+	deep := c.dispatch(t, c.ids["c"], "worker", "deep")
+	refused := func(id mesh.ExecutionID) bool {
+		_, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(id), Text: "use blue"})
+		return mesh.IsCode(err, mesh.Precondition) && mesh.FieldOf(err) == "execution_id"
+	}
+	if _, err := c.CancelExecution(user(t), &meshv1.CancelExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["c"])}); err != nil {
+		t.Fatal(err)
+	}
+	if !refused(c.ids["c"]) || !refused(deep) || refused(c.ids["a"]) {
+		t.Error("of one that is canceled, one below it and another one, not the first two are told nothing")
+	}
+	c.log(t, c.turn, mesh.CancelRequested{By: "ann"})
+	if !refused(c.ids["a"]) {
+		t.Error("one whose turn is canceled is told something")
 	}
 }

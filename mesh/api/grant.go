@@ -58,7 +58,7 @@ func (s *Grants) RedeemTicket(ctx context.Context, _ *meshv1.RedeemTicketRequest
 	}
 	res := &meshv1.RedeemTicketResponse{
 		Grant: s.Tickets.Signer.Issue(*g), Expires: timestamppb.New(time.Unix(g.Expires, 0)), ExecutionId: string(g.Execution),
-		ThreadId: g.Thread, UserId: g.User, Skills: g.Skills, Depth: int32(g.Depth), Budget: eventpb.BudgetToProto(g.Budget),
+		ThreadId: g.Thread, UserId: g.User, Skills: g.Skills, Depth: int32(g.Depth), Budget: eventpb.BudgetToProto(g.Budget), Dry: g.Dry,
 	}
 	for _, c := range g.Capabilities {
 		res.Capabilities = append(res.Capabilities, string(c))

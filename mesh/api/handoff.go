@@ -101,7 +101,7 @@ func handoffToProto(key mesh.ThreadKey, h *thread.Handoff) *meshv1.Handoff {
 	out := &meshv1.Handoff{
 		Seq: int64(h.Seq), ThreadId: key.ID, TenantId: string(key.Tenant), UserId: h.By,
 		SourceAgentId: h.From, TargetAgentId: h.To, HandoffReason: h.Reason, ContextSummary: h.Summary,
-		ConversationHistoryCount: int32(h.RecentMessages), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
+		ConversationHistoryCount: int32(h.Along), PreserveState: h.PreserveState, ReturnExpected: h.ReturnExpected,
 		State: string(h.State), EndedSeq: int64(h.Ended), ResultSummary: h.Result, Resume: h.Resume,
 		Outcome: string(h.Outcome), Artifacts: eventpb.ArtifactRefsToProto(h.Artifacts),
 	}

@@ -51,6 +51,7 @@ type house struct {
 	turn, exec mesh.ExecutionID
 	grant      *mesh.Grant
 	limits     limit.Budgets
+	terms      admission.Terms
 	most       int                                               // agents at work at once
 	going      int                                               // and with those that went on with the user's answer, which have a place whoever has one; 0 for as many
 	places     int                                               // as many may be on the node; 0 for the default
@@ -211,7 +212,7 @@ func (h *house) start() *process {
 	places := &admission.Places{Most: h.places}
 	log := threadlog.New(fragile{h.store, p}, threadlog.WithAdded(places.Added))
 	p.states = cache.New(log, 0)
-	p.admits = admission.New(log, p.states, nil, admission.WithBudgets(h.limits), admission.WithPlaces(places), admission.WithDeferral(slog.New(slog.DiscardHandler)))
+	p.admits = admission.New(log, p.states, nil, admission.WithBudgets(h.limits), admission.WithPlaces(places), admission.WithTerms(func(mesh.TenantID, string, string) admission.Terms { return h.terms }), admission.WithDeferral(slog.New(slog.DiscardHandler)))
 	agents, err := registry.New(p.ctx, registry.Options{})
 	if err != nil {
 		h.t.Fatal(err)
@@ -300,6 +301,9 @@ func (p *process) Invoke(ctx context.Context, method string, in, reply any, _ ..
 	switch req := proto.Clone(in.(proto.Message)).(type) {
 	case *meshv1.AppendEventsRequest:
 		out, err = p.threads.AppendEvents(ctx, req)
+		if trip := limit.TripOf(err); trip != nil && (trip.Limit == limit.OrchestratorAgents || trip.Limit == limit.OrchestratorTime) {
+			p.t.Errorf("the node refuses what the dispatcher keeps itself: %v", err)
+		}
 	case *meshv1.ReadThreadRequest:
 		out, err = p.threads.ReadThread(ctx, req)
 	case *meshv1.ListAgentsRequest:

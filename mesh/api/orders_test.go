@@ -15,6 +15,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/dispatch"
@@ -33,7 +34,8 @@ var (
 // Whatever graph is dispatched, whatever agents do, whoever cancels, whichever limit is met
 // and wherever the process is killed: every order begins once, after all that it depends on
 // completed; it has one end, and one delivery, which says what the log says; no more agents
-// work at once, and are dispatched, than may; and nothing is left at work (S0-128, S0-129,
+// work at once, and are dispatched, than may, of which the node, which keeps that too, need
+// not remind the dispatcher; and nothing is left at work (S0-128, S0-129,
 // S0-130, S0-092, S0-127, B1.3). The time is virtual.
 func TestAnyRunHoldsWhateverHappens(t *testing.T) {
 	texttest.Fixed(t)
@@ -75,6 +77,7 @@ func newCourse(t *testing.T, seed uint64) *course {
 		MaxConcurrent: 1 + random.IntN(4), MaxAgents: -1, Timeout: time.Duration(20+random.IntN(400)) * time.Second,
 		Budget: time.Duration(60+random.IntN(1200)) * time.Second, Orchestrating: time.Hour,
 	}
+	c.terms = admission.Terms{Concurrent: c.opts.MaxConcurrent, Timeout: c.opts.Timeout, Time: c.opts.Budget + limit.Concluding}
 	c.most, c.going = min(c.opts.MaxConcurrent, c.places), c.opts.MaxConcurrent
 	c.opts.Profile = []dispatch.Profile{dispatch.ProfileFull, dispatch.ProfilePush, dispatch.ProfileCollect}[random.IntN(3)]
 	var ids []string

@@ -374,5 +374,5 @@ func skillChangeProto(c skill.Change) *meshv1.WatchSkillsResponse {
 }
 
 func problemProto(p skill.Problem) *meshv1.SkillProblem {
-	return &meshv1.SkillProblem{Path: p.Path, Line: int32(p.Line), Detail: p.Detail}
+	return &meshv1.SkillProblem{Path: p.Path, Line: int32(p.Line), Field: p.Field, Detail: p.Detail}
 }

@@ -100,6 +100,9 @@ func TestBrokenSkillsAreRefusedWithLineAndRemedy(t *testing.T) {
 			}
 			_, err = n.skills.CreateSkill(as(t, "alice"), &meshv1.CreateSkillRequest{Source: tt.source})
 			wantCode(t, err, mesh.Invalid, "source", tt.says)
+			if want := strings.TrimSuffix("source."+p.GetField(), "."); mesh.FieldOf(err) != want {
+				t.Errorf("the problem is with %q, the error with %q", p.GetField(), mesh.FieldOf(err))
+			}
 		})
 	}
 	res, err := n.skills.ValidateSkill(as(t, "reader"), &meshv1.ValidateSkillRequest{Source: alert})

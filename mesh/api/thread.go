@@ -116,6 +116,10 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		return nil, mesh.Wrap(op, err)
 	}
 	for _, c := range added.Calls {
+		if c.NotMade {
+			resp.NotMade = append(resp.NotMade, c.Call)
+			continue
+		}
 		if resp.Permits == nil {
 			resp.Permits = map[string]string{}
 		}

@@ -72,7 +72,7 @@ func heard(bodies []mesh.Body) (got []string, task string) {
 }
 
 // An agent is called in every binding and version, and none is told from
-// another by what reaches the log (A2A v1.0 §5.1, S4-002).
+// another by what reaches the log (A2A v1.0 §5.1, S4-002, S4-077).
 func TestAgentsOfEveryBindingAndVersionAreCalledAlike(t *testing.T) {
 	f := foreign(t, shout)
 	for _, binding := range bindings {

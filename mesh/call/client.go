@@ -55,8 +55,9 @@ type grpcClient struct {
 }
 
 func (c grpcClient) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
-	resp, err := c.agent.SendMessage(ctx, routed(req, c.tenant))
-	return resp, readable(err)
+	var trailer metadata.MD
+	resp, err := c.agent.SendMessage(ctx, routed(req, c.tenant), grpc.Trailer(&trailer))
+	return resp, answer(readable(err), trailer)
 }
 
 // routed returns the request with the agent's tenant, without changing what
@@ -79,13 +80,15 @@ func (c grpcClient) SendStreamingMessage(ctx context.Context, req *a2apb.SendMes
 }
 
 func (c grpcClient) GetTask(ctx context.Context, task string) (*a2apb.Task, error) {
-	t, err := c.agent.GetTask(ctx, &a2apb.GetTaskRequest{Tenant: c.tenant, Id: task})
-	return t, readable(err)
+	var trailer metadata.MD
+	t, err := c.agent.GetTask(ctx, &a2apb.GetTaskRequest{Tenant: c.tenant, Id: task}, grpc.Trailer(&trailer))
+	return t, answer(readable(err), trailer)
 }
 
 func (c grpcClient) CancelTask(ctx context.Context, task string) error {
-	_, err := c.agent.CancelTask(ctx, &a2apb.CancelTaskRequest{Tenant: c.tenant, Id: task})
-	return rpc.FromStatus(err)
+	var trailer metadata.MD
+	_, err := c.agent.CancelTask(ctx, &a2apb.CancelTaskRequest{Tenant: c.tenant, Id: task}, grpc.Trailer(&trailer))
+	return answer(rpc.FromStatus(err), trailer)
 }
 
 func (c grpcClient) SubscribeToTask(ctx context.Context, task string) iter.Seq2[Response, error] {
@@ -160,11 +163,31 @@ func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreami
 			}
 			last = resp.GetArtifactUpdate()
 		}
-		if misread != nil {
-			err = misread
-		}
-		if !errors.Is(err, io.EOF) {
+		switch {
+		case misread != nil:
+			yield(Response{}, rpc.FromStatus(misread))
+		case errors.Is(err, io.EOF):
+		case stream == nil:
 			yield(Response{}, rpc.FromStatus(err))
+		default:
+			yield(Response{}, answer(rpc.FromStatus(err), stream.Trailer()))
 		}
 	}
+}
+
+// errAnswered is in the chain of an error that the agent itself has answered with, though its
+// code is that of a connection that broke.
+var errAnswered = errors.New("the agent has answered so")
+
+// answer marks the error of a call if it is the agent's answer. The agent's server sends
+// trailers with a status, and what breaks on the way has none. One that had sent its headers
+// may send trailers that are empty: that looks as if the connection had broken.
+func answer(err error, trailer metadata.MD) error {
+	var e *mesh.Error
+	if len(trailer) == 0 || !errors.As(err, &e) || e.Code != mesh.Unavailable {
+		return err
+	}
+	said := *e
+	said.Err = errors.Join(e.Err, errAnswered)
+	return &said
 }

@@ -143,9 +143,11 @@ func (d *Dialer) spread(t Target) (Client, error) {
 // named reports whether the log says that the place has the execution.
 func (s *spread) named(p *place) bool { return s.was != "" && p.id == s.was }
 
-// lost reports whether a call failed on its way, so that it says nothing of the agent.
-func lost(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() == nil && mesh.IsCode(rpc.FromStatus(err), mesh.Unavailable)
+// lost reports whether a call failed on its way, so that it says nothing of the agent. Of one
+// that speaks our extension an answer that it is not available is as much: it is about to stop,
+// and who gets the message then reads in the log what was done.
+func (s *spread) lost(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && mesh.IsCode(rpc.FromStatus(err), mesh.Unavailable) && (s.mesh || !errors.Is(err, errAnswered))
 }
 
 // failed notes that the place could not be reached.
@@ -153,7 +155,12 @@ func (s *spread) failed(p *place, err error) {
 	s.mu.Lock()
 	p.tried = true
 	s.mu.Unlock()
-	if s.dialer.opts.Down != nil {
+	s.down(p, err)
+}
+
+// down tells that the place could not be reached, unless it has answered.
+func (s *spread) down(p *place, err error) {
+	if s.dialer.opts.Down != nil && !errors.Is(err, errAnswered) {
 		s.dialer.opts.Down(p.target, err)
 	}
 }
@@ -217,11 +224,11 @@ func (s *spread) find(ctx context.Context, task string) (*place, error) {
 	answered, err := false, error(nil)
 	for _, p := range s.places {
 		_, failure := s.look(ctx, p, task)
-		if failure == nil || !mesh.IsCode(failure, mesh.NotFound) && !lost(ctx, failure) {
+		if failure == nil || !mesh.IsCode(failure, mesh.NotFound) && !s.lost(ctx, failure) {
 			s.stick(p) // who answers something else has it, or will say the same to what follows
 			return p, nil
 		}
-		if lost(ctx, failure) {
+		if s.lost(ctx, failure) {
 			s.failed(p, failure)
 			if err = failure; p.live && s.named(p) {
 				return nil, err
@@ -261,7 +268,7 @@ func (s *spread) deliver(ctx context.Context, msg *a2apb.Message, do func(*place
 		}
 		begun, failure := do(p)
 		s.dialer.loads.add(p.endpoint, -1)
-		if begun || !lost(ctx, failure) {
+		if begun || !s.lost(ctx, failure) {
 			s.stick(p) // it has heard the message
 			return failure
 		}
@@ -312,8 +319,8 @@ func (s *spread) about(ctx context.Context, task string, do func(Client) error) 
 	if err != nil {
 		return err
 	}
-	if err = do(p.client); lost(ctx, err) && s.dialer.opts.Down != nil {
-		s.dialer.opts.Down(p.target, err)
+	if err = do(p.client); s.lost(ctx, err) {
+		s.down(p, err)
 	}
 	return err
 }

@@ -267,15 +267,31 @@ func TestAMessageGoesElsewhereBeforeTheFirstWord(t *testing.T) {
 	}
 }
 
-// What an agent answers is its answer, also that it will not: nobody else is asked.
+// What an agent answers is its answer, also that it will not, or cannot just now: nobody else is
+// asked, and it is not taken for gone. One that speaks our extension and says that it is not
+// available, as it does when it stops, has another process asked, which reads in the log what
+// was done.
 func TestARefusalIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
-	all := twins(t, 2, func(*twin, grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
-		return status.Error(codes.InvalidArgument, "not so")
-	})
-	c := gather(t, all, map[string]any{"idempotent": true})
-	if got := c.ask(t, false); len(got) != 1 || !strings.HasPrefix(got[0], "failed") || len(all[0].heard())+len(all[1].heard()) != 1 || len(c.reported()) != 0 {
-		t.Errorf("%v, and down are %v", got, c.reported())
+	for name, tt := range map[string]struct {
+		code   codes.Code
+		params map[string]any
+		heard  int
+	}{
+		"it will not":                {codes.InvalidArgument, map[string]any{"idempotent": true}, 1},
+		"another's is not available": {codes.Unavailable, nil, 1},
+		"ours is not available":      {codes.Unavailable, map[string]any{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := twins(t, 2, func(*twin, grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
+				return status.Error(tt.code, "not so")
+			})
+			c := gather(t, all, tt.params)
+			if got := c.ask(t, false); len(got) != 1 || !strings.HasPrefix(got[0], "failed") || len(all[0].heard())+len(all[1].heard()) != tt.heard || len(c.reported()) != 0 {
+				t.Errorf("%v; %q and %q were heard, and down are %v", got, all[0].heard(), all[1].heard(), c.reported())
+			}
+		})
 	}
 }
 

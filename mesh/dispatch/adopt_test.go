@@ -99,8 +99,11 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 					TaskId: "remote", Append: more, Artifact: &a2apb.Artifact{ArtifactId: "out", Parts: parts(words)}}}})
 			}
 			began, told := make(chan struct{}), make(chan string, 8)
+			traces := make(chan string, 8) // of who did "a"
 			a := w.agent("worker", func(m *mission) error {
-				told <- idOf(m)
+				if told <- idOf(m); idOf(m) == "a" {
+					traces <- strings.Join(m.md.Get("traceparent"), " ")
+				}
 				if idOf(m) == "done" {
 					return m.done("done before")
 				}
@@ -116,16 +119,17 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 			})
 			again := func(m *mission) error {
 				told <- idOf(m)
+				traces <- strings.Join(m.md.Get("traceparent"), " ")
 				if err := out(m, "all of it", false); err != nil {
 					return err
 				}
 				return m.end(a2apb.TaskState_TASK_STATE_COMPLETED, "")
 			}
 			inv := w.orchestrator()
-			ctx, stop := context.WithCancelCause(t.Context())
+			ctx, stop := context.WithCancelCause(mesh.WithCall(t.Context(), mesh.Call{Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}))
 			d := dispatch.New(ctx, inv, w.pool, dispatch.Options{})
 			run(t, d, order("done"))
-			for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a")}) {
+			for _, err := range d.Dispatch(ctx, []dispatch.Order{order("a")}) {
 				t.Fatal(err)
 			}
 			receive(t, began)
@@ -142,6 +146,16 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 			got := wait(t, next)
 			if got["done"].Result != "done before" || got["a"].Status != tt.status || got["a"].Result != tt.result || len(told) != 2+tt.told {
 				t.Errorf("the results are %+v; told %d times", got, len(told))
+			}
+			close(traces)
+			first := <-traces
+			for again := range traces {
+				if again != first {
+					t.Errorf("it was called in the trace %q, and again in %q", first, again)
+				}
+			}
+			if first == "" {
+				t.Error("it was called in no trace")
 			}
 			if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 2 {
 				t.Errorf("%d agents are settled", n)

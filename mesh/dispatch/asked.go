@@ -25,11 +25,8 @@ func (d *Dispatcher) suspend() {
 // answers is for all of them.
 func (d *Dispatcher) pause(ctx context.Context, ids []string) (waiting []string) {
 	d.mu.Lock()
-	if len(ids) == 0 {
-		ids = slices.Clone(d.order)
-	}
-	needsUser := d.behind(func(j *job) bool { return j.Status == StatusWaiting })
-	stuck := slices.ContainsFunc(ids, func(id string) bool { return needsUser(d.jobs[id]) })
+	jobs, _ := d.jobsOf(ids) // they were waited for
+	stuck := slices.ContainsFunc(jobs, behind(func(j *job) bool { return j.Status == StatusWaiting }))
 	d.paused = d.paused || stuck
 	d.mu.Unlock()
 	if !stuck {
@@ -82,7 +79,7 @@ func (a *asked) Asked(ctx context.Context, call string) (questions []mesh.Questi
 // calls, and, if some met a limit, one report of what all did.
 func (d *Dispatcher) question(ctx context.Context, waiting []string) (questions []mesh.Question, report *agent.Report) {
 	d.mu.Lock()
-	all := d.results(d.order)
+	all := results(d.order)
 	d.mu.Unlock()
 	var reports []agent.Report
 	for _, r := range all {

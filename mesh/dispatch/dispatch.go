@@ -77,7 +77,7 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*job
-	order   []string          // agent ids as they were dispatched
+	order   []*job            // as they were dispatched
 	calls   map[string]string // agent ids by the call of the model that ordered it
 	ready   queue             // that run when there is room, in the order of dispatch
 	fresh   []*job            // done and not delivered, in the order in which they ended
@@ -99,11 +99,12 @@ type job struct {
 	Order
 	Result
 	exec   mesh.Execution
-	wave   int // 1, or 1 more than that of the last that it depends on
-	at     int // its place in the order of dispatch
-	waits  int // dependencies that are not done
+	wave   int    // 1, or 1 more than that of the last that it depends on
+	at     int    // its place in the order of dispatch
+	deps   []*job // that it depends on, as far as the log has them
+	waits  int    // dependencies that are not done
 	queued bool
-	then   []*job
+	then   []*job             // that depend on it
 	cancel context.CancelFunc // while it runs
 	began  time.Time
 
@@ -282,8 +283,8 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 		d.meet(met)
 		return nil, slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
 	}
-	if most := d.room(); most >= 0 && len(batch) > most {
-		return nil, d.tooMany(ctx, len(batch), most)
+	if bad = d.tooMany(ctx, len(batch)); bad != nil {
+		return nil, bad
 	}
 	jobs = make([]*job, len(batch))
 	fresh := make([]job, len(batch))
@@ -298,20 +299,34 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 		return d.jobs[id]
 	}
 	for _, j := range jobs {
-		for _, id := range j.Order.DependsOn {
-			j.exec.DependsOn = append(j.exec.DependsOn, known(id).exec.ID)
+		j.resolve(known)
+		j.exec.DependsOn = make([]mesh.ExecutionID, len(j.deps))
+		for i, dep := range j.deps {
+			j.exec.DependsOn[i] = dep.exec.ID
 		}
-		wave(j, known)
+	}
+	for _, j := range jobs {
+		j.inWave()
 	}
 	return jobs, nil
 }
 
-// wave works out the job's wave, of a graph without circles.
-func wave(j *job, known func(id string) *job) int {
+// resolve finds the jobs that the job depends on.
+func (j *job) resolve(known func(id string) *job) {
+	j.deps = make([]*job, 0, len(j.Order.DependsOn))
+	for _, id := range j.Order.DependsOn {
+		if dep := known(id); dep != nil {
+			j.deps = append(j.deps, dep)
+		}
+	}
+}
+
+// inWave works out the job's wave, of a graph without circles.
+func (j *job) inWave() int {
 	if j.wave == 0 {
 		before := 0
-		for _, id := range j.Order.DependsOn {
-			before = max(before, wave(known(id), known))
+		for _, dep := range j.deps {
+			before = max(before, dep.inWave())
 		}
 		j.wave = before + 1
 	}
@@ -328,7 +343,7 @@ func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
 	j.Order, j.Result = o, Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}
 	j.exec = mesh.Execution{
 		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
-		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget,
+		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget, Dry: o.Dry,
 	}
 }
 
@@ -336,7 +351,7 @@ func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
 func (d *Dispatcher) add(j *job) {
 	id := j.Order.AgentID
 	j.at = len(d.order)
-	d.jobs[id], d.order = j, append(d.order, id)
+	d.jobs[id], d.order = j, append(d.order, j)
 	if j.Call != "" {
 		d.calls[j.Call] = id
 	}

@@ -15,18 +15,12 @@ import (
 	"agentmesh/mesh/text"
 )
 
-// DefaultBudget is the default of Options.Budget.
-const DefaultBudget = 600 * time.Second
-
-// concluding is how long a conclusion may take when the budget is over.
-const concluding = time.Minute
-
 // ForConsulting returns the options for who only consults agents that dispatch others: the
 // budget and the profile are theirs.
 func (o *Options) ForConsulting() Options {
 	c := *o
 	if c.Budget >= 0 {
-		c.Orchestrating = cmp.Or(c.Budget, DefaultBudget) + concluding
+		c.Orchestrating = cmp.Or(c.Budget, limit.DefaultDispatching) + limit.Concluding
 	}
 	// Profiles are for those who dispatch; and who asks gets no answer from a tool that waits.
 	// Where one is not there, the other can answer without it.
@@ -35,7 +29,7 @@ func (o *Options) ForConsulting() Options {
 }
 
 // timeout is how long the agent of the order may take.
-func (d *Dispatcher) timeout(o Order) time.Duration {
+func (d *Dispatcher) timeout(o *Order) time.Duration {
 	name, _ := d.opts.registered(o.Name)
 	for _, t := range []time.Duration{o.Timeout, d.opts.Timeouts[name]} {
 		if t > 0 {
@@ -45,28 +39,14 @@ func (d *Dispatcher) timeout(o Order) time.Duration {
 	return d.opts.Timeout
 }
 
-// room is how many agents more may be dispatched, as far as is known here; -1 for any
-// number. d.mu is held.
-func (d *Dispatcher) room() int {
-	room := -1
-	if d.opts.MaxAgents > 0 {
-		room = max(d.opts.MaxAgents-d.now, 0)
+// tooMany refuses a batch that is more than may be dispatched in the run, and says so in
+// the log; nil if it is not. What else there is no room for the node refuses, which counts
+// that, and names the limit. d.mu is held.
+func (d *Dispatcher) tooMany(ctx context.Context, batch int) []error {
+	most, n := d.opts.MaxAgents, d.now+batch
+	if most <= 0 || n <= most {
+		return nil
 	}
-	if left := d.inv.Mesh.Left().Agents; left != limit.Unlimited {
-		if n := int(max(left, 0)); room < 0 || n < room {
-			room = n
-		}
-	}
-	return room
-}
-
-// tooMany refuses a batch of which there is room for so many, and says so in the log.
-func (d *Dispatcher) tooMany(ctx context.Context, batch, room int) []error {
-	most := d.now + room
-	if d.opts.MaxAgents > 0 {
-		most = d.opts.MaxAgents
-	}
-	n := most - room + batch
 	fact := mesh.LimitTripped{Limit: limit.TurnAgents, Detail: text.TooManyAgents(most, n), Used: int64(n), Most: int64(most)}
 	err := &mesh.Error{Code: mesh.Exhausted, Op: "dispatch.Dispatch", Detail: fact.Detail, Limit: &fact}
 	_, logErr := d.inv.Mesh.Record(ctx, &mesh.Event{Body: fact})
@@ -102,8 +82,8 @@ func (d *Dispatcher) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	cut := false
-	for _, id := range d.order {
-		switch j := d.jobs[id]; {
+	for _, j := range d.order {
+		switch {
 		case j.cancel != nil:
 			cut = true
 			j.cancel()
@@ -126,7 +106,7 @@ func (d *Dispatcher) expire() {
 
 // tripped is the trip as a model's run has it, and tripOf the other way round.
 func tripped(t *limit.Trip) *llm.Trip {
-	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free}
+	return &llm.Trip{Limit: t.Limit, Used: t.Used, Most: t.Most, Detail: t.Detail(), Free: t.Free, Conclude: !limit.Renewed(t.Limit)}
 }
 
 func tripOf(t *llm.Trip) *limit.Trip {

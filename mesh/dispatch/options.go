@@ -74,26 +74,32 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Filled returns the options with their defaults.
+func (o Options) Filled() Options {
+	o.fill()
+	return o
+}
+
 func (o *Options) fill() {
 	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = 5
+		o.MaxConcurrent = limit.DefaultConcurrent
 	}
 	o.MaxAgents = cmp.Or(o.MaxAgents, limit.DefaultTurnAgents)
 	if o.Profile == "" {
 		o.Profile = ProfileFull
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = 300 * time.Second
+		o.Timeout = limit.DefaultAgentTime
 		if o.Profile == ProfileCollect {
-			o.Timeout = 30 * time.Second
+			o.Timeout = limit.CollectedAgentTime
 		}
 	}
 	if o.AdoptTime <= 0 {
 		o.AdoptTime = o.Limits.For("").Return
 	}
 	o.ReturnTime = cmp.Or(o.ReturnTime, o.AdoptTime)
-	o.Budget = cmp.Or(o.Budget, DefaultBudget)
-	o.Orchestrating = cmp.Or(o.Orchestrating, DefaultBudget+concluding)
+	o.Budget = cmp.Or(o.Budget, limit.DefaultDispatching)
+	o.Orchestrating = cmp.Or(o.Orchestrating, limit.DefaultDispatching+limit.Concluding)
 	if o.Worker == "" {
 		o.Worker = "worker"
 	}

@@ -29,6 +29,12 @@ type Order struct {
 	Timeout time.Duration
 	// Answers are what the user said to questions that the agent asked before.
 	Answers []string
+	// Dry says that nothing that the agent does may have an effect; see [mesh.Execution].
+	// Only an agent that speaks our extension is asked so.
+	Dry bool
+	// SkillCall is for an order that is dry, and an agent that runs skills: the call that it
+	// is to try, without a model; or nil.
+	SkillCall *mesh.SkillCall
 	// Call is the id of the model's call by which it was ordered, or "". A call orders
 	// once, also after a restart.
 	Call string

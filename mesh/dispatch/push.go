@@ -17,8 +17,11 @@ const maxTold = 16 << 10
 const callWait = "agents"
 
 // Drain implements llm.Collector. With ProfileCollect the model fetches its results, and
-// is told of the others when the run ends.
-func (o *Orchestration) Drain(_ context.Context, last bool) []llm.Delivery {
+// is told of the others when the run ends. Whoever is at work then ends first.
+func (o *Orchestration) Drain(ctx context.Context, last bool) []llm.Delivery {
+	if last {
+		_, _ = o.d.await(ctx, nil, ModeAll, false) // fails only where nothing is at work
+	}
 	if o.d.opts.Profile == ProfileCollect && !last {
 		return nil
 	}

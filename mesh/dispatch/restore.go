@@ -47,6 +47,7 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 		o.Name = d.opts.called(x.Agent)
 		j := new(job)
 		d.fill(j, o, x.ID)
+		j.exec.Traceparent = x.Traceparent // its agent goes on in the trace in which it was called
 		d.add(j)
 		if x.Waits() {
 			j.exec.DependsOn, j.wave = x.DependsOn, x.Accepted.Wave
@@ -61,6 +62,9 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 		}
 		d.queue(j)
 	}
+	for _, j := range d.order {
+		j.resolve(func(id string) *job { return d.jobs[id] })
+	}
 	for _, j := range pending {
 		d.link(j)
 	}
@@ -73,7 +77,7 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 
 // orderOf is what was asked of the execution; labels are those of what came before it.
 func orderOf(x *thread.Execution, labels map[mesh.ExecutionID]string) Order {
-	o := Order{AgentID: x.Label, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget}
+	o := Order{AgentID: x.Label, Mission: x.Text, Skills: x.Skills, MaxToolCalls: x.MaxToolCalls, Budget: x.Budget, Dry: x.Dry}
 	if a := x.Accepted; a != nil {
 		o.Context, o.Call, o.Answers = a.Context, a.Call, a.Answers
 	}

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"slices"
 	"time"
@@ -16,11 +15,11 @@ import (
 // link counts what the job waits for, and skips it if that failed already.
 // d.mu is held.
 func (d *Dispatcher) link(j *job) {
-	for _, id := range j.Order.DependsOn {
-		dep := d.jobs[id]
+	if len(j.deps) < len(j.Order.DependsOn) { // restored from a log that does not have them all
+		d.skip(j, "")
+	}
+	for _, dep := range j.deps {
 		switch {
-		case dep == nil: // restored from a log that does not have it
-			d.skip(j, id)
 		case !dep.Terminal():
 			j.waits++
 			dep.then = append(dep.then, j)
@@ -37,7 +36,7 @@ func (d *Dispatcher) link(j *job) {
 func (d *Dispatcher) queue(j *job) {
 	if j.Status == StatusPending && j.waits == 0 && !j.queued {
 		j.queued = true
-		heap.Push(&d.ready, j)
+		d.ready.push(j)
 	}
 }
 
@@ -48,31 +47,45 @@ func (j *job) cutOff() bool { return j.resume != nil && j.resume.continued }
 // first.
 type queue []*job
 
-// Len implements [heap.Interface].
-func (q *queue) Len() int { return len(*q) }
-
-// Less implements [heap.Interface].
-func (q *queue) Less(i, k int) bool {
-	a, b := (*q)[i], (*q)[k]
-	if cut := a.cutOff(); cut != b.cutOff() {
+// before reports whether the job comes before the other one.
+func (j *job) before(other *job) bool {
+	if cut := j.cutOff(); cut != other.cutOff() {
 		return cut
 	}
-	return a.at < b.at
+	return j.at < other.at
 }
 
-// Swap implements [heap.Interface].
-func (q *queue) Swap(i, k int) { (*q)[i], (*q)[k] = (*q)[k], (*q)[i] }
+func (q *queue) push(j *job) {
+	jobs := append(*q, j)
+	for i := len(jobs) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !jobs[i].before(jobs[up]) {
+			break
+		}
+		jobs[i], jobs[up] = jobs[up], jobs[i]
+		i = up
+	}
+	*q = jobs
+}
 
-// Push implements [heap.Interface].
-func (q *queue) Push(j any) { *q = append(*q, j.(*job)) } //nolint:forcetypeassert // package heap pushes what it is given
-
-// Pop implements [heap.Interface].
-func (q *queue) Pop() any {
-	n := len(*q) - 1
-	j := (*q)[n]
-	(*q)[n] = nil
-	*q = (*q)[:n]
-	return j
+// pop takes the first one.
+func (q *queue) pop() *job {
+	jobs, n := *q, len(*q)-1
+	first := jobs[0]
+	jobs[0], jobs[n] = jobs[n], nil
+	for i := 0; ; {
+		down := 2*i + 1
+		if down+1 < n && jobs[down+1].before(jobs[down]) {
+			down++
+		}
+		if down >= n || !jobs[down].before(jobs[i]) {
+			break
+		}
+		jobs[i], jobs[down] = jobs[down], jobs[i]
+		i = down
+	}
+	*q = jobs[:n]
+	return first
 }
 
 // start runs every job that is ready, as far as the limit allows. d.mu is held.
@@ -93,20 +106,20 @@ func (d *Dispatcher) after(j *job, r Result) {
 type attempt struct {
 	*job
 
-	ctx    context.Context //nolint:containedctx // of the job: it ends with its time
-	result Result          // as far as it is known
-	prior  []Result
+	ctx   context.Context //nolint:containedctx // of the job: it ends with its time
+	prior []Result
 }
 
+// do runs the job. While it runs, nobody changes what is known of its result.
 func (a attempt) do(run func(context.Context, *job, Result, []Result) Result) Result {
 	defer a.cancel()
-	return run(a.ctx, a.job, a.result, a.prior)
+	return run(a.ctx, a.job, a.job.Result, a.prior)
 }
 
 // next takes the job from the queue that begins now, if one may. d.mu is held.
 func (d *Dispatcher) next() attempt {
 	for len(d.ready) > 0 && d.running < d.opts.MaxConcurrent && d.ctx.Err() == nil {
-		j := heap.Pop(&d.ready).(*job) //nolint:forcetypeassert // a queue has jobs
+		j := d.ready.pop()
 		if j.Status != StatusPending { // it was dropped
 			continue
 		}
@@ -119,8 +132,8 @@ func (d *Dispatcher) next() attempt {
 func (d *Dispatcher) begin(j *job) (a attempt) {
 	d.running++
 	j.Status, j.began = StatusRunning, time.Now()
-	a = attempt{job: j, result: j.Result, prior: d.results(j.Order.DependsOn)}
-	a.ctx, j.cancel = context.WithTimeout(d.ctx, cmp.Or(j.left, d.timeout(j.Order)))
+	a = attempt{job: j, prior: results(inOrder(j.deps))}
+	a.ctx, j.cancel = context.WithDeadline(d.ctx, j.began.Add(cmp.Or(j.left, d.timeout(&j.Order))))
 	return a
 }
 
@@ -182,17 +195,14 @@ func (d *Dispatcher) drop(j *job) {
 	d.over(j)
 }
 
-// results returns the results of the named orders, in the order of dispatch.
-// d.mu is held.
-func (d *Dispatcher) results(ids []string) []Result {
-	var few [8]*job // most wait for no more
-	jobs := few[:0]
-	for _, id := range ids {
-		if j := d.jobs[id]; j != nil {
-			jobs = append(jobs, j)
-		}
-	}
+// inOrder sorts jobs by the order of dispatch.
+func inOrder(jobs []*job) []*job {
 	slices.SortFunc(jobs, func(a, b *job) int { return a.at - b.at })
+	return jobs
+}
+
+// results returns those of the jobs. The dispatcher's mu is held.
+func results(jobs []*job) []Result {
 	if len(jobs) == 0 {
 		return nil
 	}

@@ -23,6 +23,8 @@ type Terms struct {
 	// MaxToolCalls is how many skills it may call where an order does not say; 0 for what
 	// holds for all.
 	MaxToolCalls int
+	// Budget is what it may use with all below it at most, whatever an order says.
+	Budget mesh.Budget
 	// Tools are what it works with, in lines for models, as "MCP tools: loki"; without
 	// any, its card says it.
 	Tools []string

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"agentmesh/mesh/text/texttest"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/thread"
 )
 
 // described gives agents of the world what they are for.
@@ -81,7 +83,6 @@ func TestADescriptionOptsIn(t *testing.T) {
 // C1 row 9: what holds for an agent wins over what holds for all.
 func TestTermsOfAnAgentHoldWhoeverDispatchesIt(t *testing.T) {
 	w := newWorld(t)
-	calls := make(chan int, 1)
 	w.agent("worker", func(m *mission) error {
 		left, _ := m.ctx.Deadline()
 		if time.Until(left) > time.Minute {
@@ -89,16 +90,12 @@ func TestTermsOfAnAgentHoldWhoeverDispatchesIt(t *testing.T) {
 		}
 		return m.done("in a minute")
 	})
-	d, inv := w.dispatcher(dispatch.Options{Timeouts: map[string]time.Duration{"worker": 30 * time.Second}, Terms: map[string]dispatch.Terms{"worker": {MaxToolCalls: 3}}})
+	d, inv := w.dispatcher(dispatch.Options{Timeouts: map[string]time.Duration{"worker": 30 * time.Second}, Terms: map[string]dispatch.Terms{"worker": {MaxToolCalls: 3, Budget: mesh.Budget{Tokens: 500, Cost: 7}}}})
 	if r := run(t, d, dispatch.Order{AgentID: "a", Name: "worker", Mission: "m"})["a"]; r.Result != "in a minute" {
 		t.Errorf("got %+v", r)
 	}
-	for _, x := range w.state(inv).Executions() {
-		if x.Label == "a" {
-			calls <- x.MaxToolCalls
-		}
-	}
-	if got := <-calls; got != 3 {
-		t.Errorf("it may call %d skills, want 3", got)
+	i := slices.IndexFunc(w.state(inv).Executions(), func(x *thread.Execution) bool { return x.Label == "a" })
+	if x := w.state(inv).Executions()[i]; x.MaxToolCalls != 3 || x.Budget.Tokens != 500 || x.Budget.Cost != 7 {
+		t.Errorf("it may call %d skills, and use %+v", x.MaxToolCalls, x.Budget)
 	}
 }

@@ -58,6 +58,33 @@ func TestThePromptKeepsResultsApart(t *testing.T) {
 	}
 }
 
+// An agent that does not speak our extension has no dry run: it is not asked for one, and nothing
+// is logged as begun. One that does is told so by the mesh, and has its grant from that.
+func TestOnlyAgentsThatKnowItAreAskedForADryRun(t *testing.T) {
+	w := newWorld(t)
+	calls := make(chan *mission, 2)
+	note := func(m *mission) error { calls <- m; return m.done("x") }
+	w.agent("worker", note)
+	w.agent("ours", note)
+	w.agents["ours"].Card.Capabilities.Extensions = []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI}}
+	d, inv := w.dispatcher(dispatch.Options{})
+	try := &mesh.SkillCall{Skill: "mail.send", Arguments: map[string]any{"to": "bob"}, Source: mesh.SourceRun}
+	got := run(t, d, dispatch.Order{AgentID: "theirs", Name: "worker", Mission: "x", Dry: true}, dispatch.Order{AgentID: "ours", Name: "ours", Mission: "y", Dry: true, SkillCall: try})
+	if r := got["theirs"]; r.Status != dispatch.StatusFailed || !strings.Contains(r.Result, "knows nothing of dry runs") {
+		t.Errorf("a foreign agent: %+v", r)
+	}
+	ours := <-calls
+	call, err := mesh.SkillCallOf(ours.msg.GetMetadata())
+	if err != nil || call == nil || call.Skill != "mail.send" || !w.state(inv).Execution(got["ours"].ExecutionID).Dry {
+		t.Errorf("ours is asked %v, %v", call, err)
+	}
+	select {
+	case m := <-calls:
+		t.Errorf("a second agent was asked %v", m.msg)
+	default:
+	}
+}
+
 // S4-010, S4-015, S4-017: the agent gets the ids of the conversation; one that
 // speaks our extension gets the conversation's id as context and a grant too.
 func TestAgentsAreCalledInTheConversation(t *testing.T) {

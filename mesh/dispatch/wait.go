@@ -35,29 +35,39 @@ func (d *Dispatcher) Wait(ctx context.Context, ids []string) ([]Result, error) {
 func (d *Dispatcher) await(ctx context.Context, ids []string, mode Mode, asks bool) ([]Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(ids) == 0 {
-		ids = slices.Clone(d.order)
-	}
-	err := d.lost
-	for _, id := range ids {
-		if d.jobs[id] == nil && err == nil {
-			err = mesh.InvalidField("dispatch.Wait", "agent_ids", "names %q, which was not dispatched", id)
-		}
-	}
+	jobs, err := d.jobsOf(ids)
 	if err != nil {
 		return nil, err
 	}
 	at := 0
 	d.until(ctx, func() bool {
-		at = d.moving(ids, at)
-		return at < 0 || mode == ModeNone || mode == ModeAny && d.news(ids) || asks && len(d.untold()) > 0
+		at = d.moving(jobs, at)
+		return at < 0 || mode == ModeNone || mode == ModeAny && d.news(jobs) || asks && len(d.untold()) > 0
 	})
-	return d.results(ids), nil
+	return results(jobs), nil
+}
+
+// jobsOf returns the orders with the names, or all when there are no names, in the order of
+// dispatch. d.mu is held.
+func (d *Dispatcher) jobsOf(ids []string) ([]*job, error) {
+	if d.lost != nil {
+		return nil, d.lost
+	}
+	if len(ids) == 0 {
+		return slices.Clone(d.order), nil
+	}
+	jobs := make([]*job, len(ids))
+	for i, id := range ids {
+		if jobs[i] = d.jobs[id]; jobs[i] == nil {
+			return nil, mesh.InvalidField("dispatch.Wait", "agent_ids", "names %q, which was not dispatched", id)
+		}
+	}
+	return inOrder(jobs), nil
 }
 
 // news reports whether one of the orders is done and was not told of. d.mu is held.
-func (d *Dispatcher) news(ids []string) bool {
-	return slices.ContainsFunc(d.fresh, func(j *job) bool { return slices.Contains(ids, j.Order.AgentID) })
+func (d *Dispatcher) news(jobs []*job) bool {
+	return slices.ContainsFunc(d.fresh, func(j *job) bool { return slices.Contains(jobs, j) })
 }
 
 // moves reports whether anything may end without a word of the user. When nothing runs, and
@@ -69,13 +79,13 @@ func (d *Dispatcher) moves() bool {
 // moving returns the place of an order that may end without a word of the user, or -1. It
 // looks at the one at a place first, where it found one before, and then at those after it:
 // whoever looks each time that one ends looks at each order about once in all. d.mu is held.
-func (d *Dispatcher) moving(ids []string, at int) int {
+func (d *Dispatcher) moving(jobs []*job, at int) int {
 	if !d.moves() {
 		return -1
 	}
 	rests := d.rests()
-	for i := range ids {
-		if k := (max(at, 0) + i) % len(ids); !rests(d.jobs[ids[k]]) {
+	for i := range jobs {
+		if k := (max(at, 0) + i) % len(jobs); !rests(jobs[k]) {
 			return k
 		}
 	}
@@ -147,8 +157,7 @@ func (d *Dispatcher) waiting() []*job {
 		return nil
 	}
 	d.asking = slices.DeleteFunc(d.asking, func(j *job) bool { return j.Status != StatusWaiting && j.Status != StatusAsks })
-	slices.SortFunc(d.asking, func(a, b *job) int { return a.at - b.at })
-	return d.asking
+	return inOrder(d.asking)
 }
 
 // rests returns what reports whether a job is done, or can only go on when the user has
@@ -157,12 +166,12 @@ func (d *Dispatcher) rests() func(*job) bool {
 	if len(d.waiting()) == 0 {
 		return (*job).atRest
 	}
-	return d.behind((*job).atRest)
+	return behind((*job).atRest)
 }
 
 // behind returns what reports whether it is so of a job or, of one that has not begun, of
-// one that it depends on. d.mu is held while it is used.
-func (d *Dispatcher) behind(is func(*job) bool) func(*job) bool {
+// one that it depends on. The dispatcher's mu is held while it is used.
+func behind(is func(*job) bool) func(*job) bool {
 	known := map[*job]bool{}
 	var waits func(j *job) bool
 	waits = func(j *job) bool {
@@ -171,10 +180,7 @@ func (d *Dispatcher) behind(is func(*job) bool) func(*job) bool {
 		}
 		so, seen := known[j]
 		if !seen {
-			so = slices.ContainsFunc(j.Order.DependsOn, func(id string) bool {
-				dep := d.jobs[id]
-				return !dep.Terminal() && waits(dep)
-			})
+			so = slices.ContainsFunc(j.deps, func(dep *job) bool { return !dep.Terminal() && waits(dep) })
 			known[j] = so
 		}
 		return so
@@ -189,7 +195,7 @@ func (j *job) atRest() bool { return j.Status != StatusPending && j.Status != St
 func (d *Dispatcher) List() []Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.results(d.order)
+	return results(d.order)
 }
 
 const alreadyCompleted = "already_completed"

@@ -112,7 +112,11 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		a.msg = d.answer(j)
 		event = &mesh.Event{Execution: j.exec.ID, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING, Reason: mesh.ReasonDelivered, Message: j.reply}}
 	} else {
+		if j.exec.Dry && !call.Speaks(to.GetCard()) {
+			return nil, mesh.Errorf(mesh.Unsupported, "dispatch.assign", "The agent %s knows nothing of dry runs, and would do what it is asked", to.GetName())
+		}
 		j.exec.Agent = to.GetName()
+		j.exec.Budget = j.exec.Budget.Within(d.opts.Terms[to.GetName()].Budget)
 		if len(j.exec.Skills) == 0 {
 			j.exec.Skills = callee(to).Skills(to.GetBuiltin(), d.inv.Grant.Skills)
 		}
@@ -121,6 +125,13 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		}
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(d.mission(j.Order, prior)))
+		if j.SkillCall != nil {
+			md, err := j.SkillCall.Metadata()
+			if err != nil {
+				return nil, err
+			}
+			a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, a2a.Extension(md).GetFields())
+		}
 		a.msg.Extensions = []string{mesh.ExtensionURI}
 		under, _ := mesh.CallFrom(ctx)
 		j.exec.Traceparent = mesh.Below(under.Traceparent, d.inv.Execution, j.exec.ID)
@@ -145,7 +156,7 @@ const (
 func (d *Dispatcher) issue(ctx context.Context, j *job, event *mesh.Event) (map[mesh.ExecutionID]meshclient.Issued, error) {
 	for wait := leastBusy; ; wait = min(2*wait, mostBusy) {
 		issued, err := d.inv.Mesh.Record(ctx, event)
-		if trip := limit.TripOf(err); trip == nil || trip.Limit != limit.NodeAgents {
+		if trip := limit.TripOf(err); trip == nil || !limit.Waits(trip.Limit) {
 			return issued, err
 		}
 		if wait == leastBusy {

@@ -22,13 +22,14 @@ type exit struct {
 // exitOf returns how the message leaves the agent that has the conversation, or nil for one
 // that is to be answered: while main has it, nobody can be left. A session that any other
 // message would park is left, too: its question, with the way out, is still what the user sees.
+// To an agent that asked in a task of its own, which the message names, a word is a word.
 func (e *Edge) exitOf(s *thread.State, in *intake) *exit {
 	if !s.Handoff.Active() {
 		return nil
 	}
 	a, _ := e.Directory.Resolve(in.key.Tenant, s.Handoff.To) // also of one that is away
 	words := append(registry.Params(a.Card).ExitWords, mesh.ExitWord)
-	bare := mesh.Says(in.msg, words...)
+	bare := mesh.Says(in.msg, words...) && !elsewhere(s, in.task)
 	if !bare && !a2a.Extension(in.msg.GetMetadata()).GetFields()[a2a.KeyExit].GetBoolValue() {
 		return nil
 	}
@@ -47,29 +48,47 @@ func checkExit(m *a2apb.Message) error {
 // leaving returns the turn that a message goes to which leaves: the one in which the user
 // talks to that agent, at work or waiting; nil for a new one.
 func (e *Edge) leaving(s *thread.State, in *intake) (*thread.Execution, error) {
-	if in.task == "" {
-		for _, t := range slices.Backward(s.InSession()) {
-			if t.User == in.call.Principal.User && (in.call.Agent == "" || in.call.Agent == t.Agent) {
-				return t, nil
-			}
+	if in.task != "" {
+		return e.target(s, in)
+	}
+	for _, t := range slices.Backward(s.InSession()) {
+		if t.User == in.call.Principal.User && (in.call.Agent == "" || in.call.Agent == t.Agent) {
+			return t, nil
 		}
 	}
-	return e.target(s, in)
+	return nil, e.full("edge.Send", s)
 }
 
-// leave adds to the decision what follows from a message, already in it, with which the user
-// leaves: the handoff ends as cancelled, and the turn, of the id, goes on with main. Turns of
-// others in which that agent waits are over; one in which it works goes on with main, too. It
-// returns the executions that waited, and do no more.
-func (e *Edge) leave(s *thread.State, in *intake, id mesh.ExecutionID, dec *cache.Decision) []thread.Execution {
-	by := "user:" + in.call.Principal.User
-	c := s.Close(by, s.InSession(), func(t *thread.Execution) bool { return t.ID == id })
+// elsewhere reports whether another agent than that of the active handoff has the stream of
+// the task: it works there, or asked.
+func elsewhere(s *thread.State, task mesh.ExecutionID) bool {
+	who := s.Holder(s.Turn(task))
+	return who != "" && who != s.Handoff.To
+}
+
+// ended is the event with which the handoff ends by a message in the turn of the id, whose
+// user reads it; but in one that another agent has nobody takes the stream, and nobody reads it.
+func (e *Edge) ended(s *thread.State, id mesh.ExecutionID, actor string, end mesh.HandoffEnded) *mesh.Event {
+	if elsewhere(s, id) {
+		id = ""
+	}
+	return e.event(id, actor, end)
+}
+
+// leave adds to the decision what follows when the user leaves in the turn of the id, by a
+// message or a cancel that is in it already: the handoff ends as cancelled. Of the turns, which
+// are in the session, that one goes on with main; others in which that agent waits are over, and
+// one in which it works goes on with main, too. It returns the executions that waited, and do
+// no more.
+func (e *Edge) leave(s *thread.State, user string, id mesh.ExecutionID, turns []*thread.Execution, dec *cache.Decision) []thread.Execution {
+	by := "user:" + user
+	c := s.Close(by, turns, func(t *thread.Execution) bool { return t.ID == id })
 	about := id
 	if len(c.Working) > 0 {
 		about = mesh.ExecutionID(c.Working[0]) // it tells who reads it
 	}
 	dec.Scopes = append(dec.Scopes, c.Working...)
-	return e.close(c, e.event(about, by, s.Handoff.Leave(by)), dec)
+	return e.close(c, e.ended(s, about, by, s.Handoff.Leave(by)), dec)
 }
 
 // close adds to the decision how a handoff ends, and what comes to rest with its session. It

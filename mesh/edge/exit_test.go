@@ -266,3 +266,16 @@ func TestEachQuestionOfASessionNamesTheWayOut(t *testing.T) {
 		t.Errorf("main asks %v", h)
 	}
 }
+
+// A question with no room for a further paragraph names the way out for programs all the same.
+func TestAQuestionThatFillsItsEventNamesTheWayOut(t *testing.T) {
+	question := strings.Repeat("x", mesh.MaxEvent-4500)
+	w := build(t)
+	w.agent("main", gives)
+	w.agent("smith", func(s *scene) { s.move(asks, question) }, foreign)
+	h := w.hear(w.send("go"))
+	words := a2a.Extension(h.last.GetStatus().GetMessage().GetMetadata()).GetFields()[a2a.KeyExitWords].GetListValue().GetValues()
+	if h.state != asks || h.lastWords() != question || len(words) != 1 || words[0].GetStringValue() != "exit" {
+		t.Errorf("%v, %d bytes, %v", h.state, len(h.lastWords()), words)
+	}
+}

@@ -82,7 +82,7 @@ func TestTheSpecialistLearnsWhyItWasCalled(t *testing.T) {
 	f := s.told("handoff").GetFields()
 	for name, want := range map[string]string{
 		"type": "handoff", "thread_id": w.thread, "tenant_id": "acme", "user_id": "ann", "source_agent_id": "main",
-		"target_agent_id": "smith", "handoff_reason": "because", "context_summary": "what was said", "state": "active",
+		"target_agent_id": "smith", "handoff_reason": "because", "context_summary": "what was said", "state": "pending", // as GetHandoff has it until it is heard
 	} {
 		if got := f[name].GetStringValue(); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

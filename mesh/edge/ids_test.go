@@ -43,6 +43,8 @@ func TestIdsThatDoNotFitAreRefused(t *testing.T) {
 		"an agent's execution":               {own, to(say("x"), string(w.fold().Executions()[1].ID)), mesh.NotFound, "id"},
 		"a task that is over":                {own, to(say("x"), mine.Task.Id), mesh.Precondition, "message.task_id"},
 		"the extension without a thread":     {func(c *mesh.Call) { c.Thread = "" }, say("x"), mesh.Invalid, "thread-id"},
+		"another's thread in the metadata":   {func(c *mesh.Call) { c.Principal.User = "eve" }, say("x"), mesh.NotFound, "thread-id"},
+		"another's thread as the context":    {func(c *mesh.Call) { c.Principal.User, c.Thread = "eve", "" }, inContext(w.thread, ""), mesh.NotFound, "message.context_id"},
 		"another tenant in the A2A field":    {own, &a2apb.SendMessageRequest{Tenant: "evil", Message: say("x").Message}, mesh.NotFound, "tenant"},
 		"text that is no UTF-8 in a message": {own, say("\xff"), mesh.Invalid, "message"},
 	}

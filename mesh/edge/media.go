@@ -26,12 +26,12 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 		return nil
 	}
 	who := e.receiver(s, in, t)
-	target, known := e.judge(in.key.Tenant, e.home(who))
+	target, known := e.judge(in.key.Tenant, who)
 	if !known {
 		return nil
 	}
 	modes := target.InputModes()
-	if who == "" {
+	if who == e.Main && in.call.Agent == "" {
 		for _, a := range e.Directory.List(in.key.Tenant, registry.Filter{Live: true}) {
 			if says(a) {
 				modes = append(modes, a.InputModes()...)

@@ -18,5 +18,5 @@ func (e *Edge) park(s *thread.State, id mesh.ExecutionID, dec *cache.Decision) [
 		return nil
 	}
 	c := s.Close("node", s.InSession(), func(*thread.Execution) bool { return true })
-	return e.close(c, e.event(id, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffParked, By: "node"}), dec)
+	return e.close(c, e.ended(s, id, "node", mesh.HandoffEnded{Started: s.Handoff.Seq, Outcome: mesh.HandoffParked, By: "node"}), dec)
 }

@@ -18,7 +18,7 @@ func (e *Edge) progress(ctx context.Context, in *intake) (m *a2apb.Message, err 
 	const op = "edge.Send"
 	err = e.States.With(ctx, in.key, func(s *thread.State) error {
 		if s.Seq == 0 || !s.MayRead(in.call.Principal) {
-			return mesh.ThreadNotFound(op)
+			return in.threadNotFound(op)
 		}
 		t := s.NextTurn()
 		if in.task != "" {
@@ -30,7 +30,7 @@ func (e *Edge) progress(ctx context.Context, in *intake) (m *a2apb.Message, err 
 			t = all[len(all)-1]
 		}
 		if t == nil {
-			return mesh.ThreadNotFound(op)
+			return in.threadNotFound(op)
 		}
 		e.noteRead(ctx, in.key.ID, &s.Access, in.call.Principal)
 		p := s.Progress(t)

@@ -211,11 +211,12 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 			id, cursor, events = p.Task, s.Seq, nil
 			return cache.Decision{}, nil
 		}
+		in.exit = e.exitOf(s, in)
 		if err := mayPost(s, in); err != nil {
 			return cache.Decision{}, err
 		}
 		find := e.target
-		if in.exit = e.exitOf(s, in); in.exit != nil {
+		if in.exit != nil {
 			find = e.leaving
 		}
 		t, err := find(s, in)
@@ -242,7 +243,7 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		events = e.posting(ctx, in, t, id)
 		dec := cache.Decision{Events: slices.Clip(events)}
 		if in.exit != nil {
-			waiting = e.leave(s, in, id, &dec)
+			waiting = e.leave(s, user, id, s.InSession(), &dec)
 		} else {
 			waiting = e.park(s, id, &dec)
 		}
@@ -268,28 +269,32 @@ func opening(s *thread.State) (q limit.Quota) {
 	return q
 }
 
-// receiver is the agent that gets the message, which continues t or opens a turn; "" for the
-// main one.
+// receiver is the agent that works on the message: who is at work on the turn t that it
+// continues, or waits there; else who has the conversation once the message is taken.
 func (e *Edge) receiver(s *thread.State, in *intake, t *thread.Execution) string {
-	who := in.call.Agent
-	if t != nil && t.Agent != e.Main {
-		who = t.Agent
+	home := e.home(in.call.Agent)
+	over := in.exit != nil || s.Overdue(e.Now()) // who has the conversation loses it with the message
+	if t != nil {
+		home = t.Agent
+		if who := s.Holder(t); who != "" && !(over && who == s.Handoff.To) {
+			return who
+		}
 	}
-	if in.exit != nil || s.Overdue(e.Now()) { // who has the conversation loses it with the message
-		return who
+	if over {
+		return home
 	}
-	return s.ActiveAgent(who)
+	return s.ActiveAgent(home)
 }
 
-// worksFor refuses a message of a user who lacks what the agent requires that is addressed
-// or has the conversation: it would work for that user. An answer to another user's turn
-// is for that one, and who leaves the agent wants nothing of it.
+// worksFor refuses a message of a user who lacks what the agent requires that is to work on
+// it: it would work for that user. An answer to another user's turn is for that one, and who
+// only leaves wants nothing: of main, nor in a turn that is there.
 func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error {
-	p := in.call.Principal
-	if t != nil && t.User != p.User || in.exit != nil {
+	p, who := in.call.Principal, e.receiver(s, in, t)
+	if t != nil && t.User != p.User || in.exit != nil && in.exit.bare && (t != nil || who == e.Main) {
 		return nil
 	}
-	a, err := e.Directory.Resolve(p.Tenant, e.home(e.receiver(s, in, t)))
+	a, err := e.Directory.Resolve(p.Tenant, who)
 	if err != nil && a.Name == "" { // its turn says that it is not there
 		return nil
 	}
@@ -298,7 +303,7 @@ func (e *Edge) worksFor(s *thread.State, in *intake, t *thread.Execution) error 
 
 // mayPost refuses messages for a thread that the caller takes no part in: one that it
 // may not read is as unknown as one that does not exist. Who may approve for others
-// answers what a turn asks.
+// answers what a turn asks, and ends no session.
 func mayPost(s *thread.State, in *intake) error {
 	const op = "edge.Send"
 	p := in.call.Principal
@@ -308,11 +313,20 @@ func mayPost(s *thread.State, in *intake) error {
 	case !s.MayRead(p) && in.task != "":
 		return mesh.TaskNotFound(op)
 	case !s.MayRead(p):
-		return mesh.ThreadNotFound(op)
-	case t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
+		return in.threadNotFound(op)
+	case in.exit == nil && t != nil && mesh.Interrupted(t.State) && p.Can(mesh.ActApproveAny):
 		return nil
 	}
 	return s.Outsider(op)
+}
+
+// threadNotFound is the answer for the thread of the message, named as the caller named it.
+func (in *intake) threadNotFound(op string) error {
+	e := mesh.ThreadNotFound(op)
+	if e.Field = "thread-id"; in.call.Thread == "" {
+		e.Field = "message.context_id"
+	}
+	return e
 }
 
 // resent finds the message that this one repeats.
@@ -348,6 +362,11 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 			return t, nil
 		}
 	}
+	return nil, e.full(op, s)
+}
+
+// full refuses a further turn if as many wait as may.
+func (e *Edge) full(op string, s *thread.State) error {
 	waiting := 0
 	for _, t := range s.Turns() {
 		if !mesh.Terminal(t.State) && !mesh.Interrupted(t.State) {
@@ -355,9 +374,9 @@ func (e *Edge) target(s *thread.State, in *intake) (*thread.Execution, error) {
 		}
 	}
 	if waiting > e.MaxQueued {
-		return nil, mesh.Errorf(mesh.Exhausted, op, "%d messages of this conversation wait already; wait for an answer", waiting)
+		return mesh.Errorf(mesh.Exhausted, op, "%d messages of this conversation wait already; wait for an answer", waiting)
 	}
-	return nil, nil
+	return nil
 }
 
 // posting makes the events that put the message into the thread. A message for a

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -245,6 +246,19 @@ func notCancelable() *mesh.Error {
 		Detail: "The task is over and cannot be canceled"}
 }
 
+// decline adds to the decision to cancel the turn, which waits for its user or has not begun,
+// that the session of the active handoff is left with it: where its agent asks the user of the
+// session there, who wants no more of that. It returns the executions that waited in turns of
+// others, and do no more. The turn's own are for the caller.
+func (e *Edge) decline(s *thread.State, t *thread.Execution, by string, dec *cache.Decision) []thread.Execution {
+	turns := s.InSession()
+	at := slices.Index(turns, t)
+	if at < 0 || t.User != s.Handoff.By {
+		return nil
+	}
+	return e.leave(s, by, t.ID, slices.Delete(turns, at, at+1), dec)
+}
+
 // requestCancel logs the wish. A task that no agent is working on ends at
 // once; then the executions that waited, at any depth, are returned. The task had
 // not ended at the Seq that is returned.
@@ -267,6 +281,7 @@ func (e *Edge) requestCancel(ctx context.Context, r ref) (waiting []thread.Execu
 			d.Events = append(d.Events, event(r.task, mesh.CancelRequested{By: r.by.User}))
 		}
 		if mesh.Interrupted(t.State) || t.State == a2apb.TaskState_TASK_STATE_SUBMITTED {
+			waiting = e.decline(s, t, r.by.User, &d)
 			for _, x := range s.Unfinished(r.task) {
 				waiting = append(waiting, *x)
 				d.Events = append(d.Events, event(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_CANCELED}))

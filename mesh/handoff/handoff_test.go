@@ -306,6 +306,8 @@ func TestAHandoffThatBreaksARuleIsRefused(t *testing.T) {
 	}
 }
 
+// S4-085, S4-065: handoffs do not nest. While one stands nobody starts another, neither who has
+// the conversation nor who gave it away, and each learns who has it.
 func TestAnActiveHandoffStandsInTheWayOfAnother(t *testing.T) {
 	s, _ := taken(t)
 	for _, g := range []*mesh.Grant{by("builder", "b1"), by("main", "a1")} {

@@ -17,13 +17,16 @@ const (
 	TurnAgents       = "turn.agents"        // agents dispatched since then
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
-	AgentChildren    = "agent.children"     // agents that one execution dispatches in all
+	AgentChildren    = "agent.children"     // agents that one execution dispatches between two messages of the user
 	// NodeAgents is how many agents that others dispatched work on a node at once: who is
 	// one more waits.
 	NodeAgents = "node.agents"
 	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
-	// package dispatch.
+	// package dispatch. The node keeps it, too, with the time to conclude.
 	OrchestratorTime = "orchestrator.max_budget"
+	// OrchestratorAgents is how many agents that one dispatched work at once: who is one more
+	// waits.
+	OrchestratorAgents = "orchestrator.max_concurrent_agents"
 
 	// What is left for the next call of a model, when that is not enough.
 	ModelTokens = "model.tokens"
@@ -44,11 +47,24 @@ func sharedCalls(name string) bool {
 	return name == TurnSkillCalls || name == ThreadSkillCalls || name == UserSkillCalls
 }
 
+// Waits reports whether who meets the limit of that name waits until there is room, and asks
+// again.
+func Waits(name string) bool { return name == NodeAgents || name == OrchestratorAgents }
+
+// Renewed reports whether the user's word makes room under the limit of that name: what is
+// counted since the last message is counted afresh, and a window slides on while the user is
+// asked. Under quotas nothing but time, or the end of something else, makes room.
+func Renewed(name string) bool { return name == UserSkillCalls || !ofQuota(name) }
+
+func ofQuota(name string) bool {
+	return strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
+}
+
 // Noted reports whether the mesh itself counts for the limit of that name, and notes in
 // the log that it was met: no agent does. That a batch of agents would be too many, of which
 // the mesh is not asked for any, its dispatcher notes.
 func Noted(name string) bool {
-	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
+	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || ofQuota(name)
 }
 
 // The defaults of Budgets, and the bounds of what is counted within a window.
@@ -65,6 +81,16 @@ const (
 	MaxWindowCalls = 1000
 	MaxWindow      = time.Hour
 	MaxChildren    = 1000
+)
+
+// The defaults of who has others work.
+const (
+	DefaultConcurrent  = 5                 // agents at work at a time (S1-036)
+	DefaultAgentTime   = 300 * time.Second // for each (S1-037)
+	CollectedAgentTime = 30 * time.Second  // for each, of whose results are fetched (S0-060)
+	DefaultDispatching = 600 * time.Second // for all together (S1-038)
+	// Concluding is how long a conclusion may take when that is over.
+	Concluding = time.Minute
 )
 
 // Unlimited as a field of Budgets is no limit.

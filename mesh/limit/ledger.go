@@ -22,11 +22,12 @@ type Measure uint8
 
 // The measures.
 const (
-	Calls  Measure = iota // of skills
-	Agents                // dispatched
-	Steps                 // replies of models that call tools
-	Tokens                // of models
-	Cost                  // of models, in micro-dollars
+	Calls   Measure = iota // of skills
+	Agents                 // dispatched
+	Steps                  // replies of models that call tools
+	Tokens                 // of models
+	Cost                   // of models, in micro-dollars
+	Seconds                // in which others may work
 )
 
 // An Account is one limit, and how much of it is used.
@@ -102,10 +103,9 @@ func Shares(most, used mesh.Budget) Ledger {
 
 // Spent is what was used of the limits that a [Budgets] has.
 type Spent struct {
-	Agents int // dispatched in the turn since the user's last message
-	Steps  int // replies of the execution's model that called tools, since then
-	// Children are all that the execution dispatched.
-	Children int
+	Agents   int // dispatched in the turn since the user's last message
+	Steps    int // replies of the execution's model that called tools, since then
+	Children int // agents that the execution dispatched since then
 	Calls    int // of skills, by the execution since then
 	// MostCalls is the execution's own limit; 0 is that of the budgets for one that an
 	// agent dispatched, and none for others.

@@ -89,14 +89,15 @@ func check(of string, most, more Quota, used Used) *Trip {
 	return nil
 }
 
-// Left is what the user may still use of agents and models.
+// Left is what the user may still use of agents and models. How many agents are at work at
+// once is none of it: who is done makes room.
 func (q Quotas) Left(user, tenant Used) Left {
 	var l Ledger
 	for _, x := range []struct {
 		most Quota
 		used Used
 	}{{q.User, user}, {q.Tenant, tenant}} {
-		l = append(l, Account{Of: Agents, Used: x.used.Agents, Most: x.most.Agents}, Account{Of: Agents, Used: x.used.Dispatches, Most: x.most.Dispatches},
+		l = append(l, Account{Of: Agents, Used: x.used.Dispatches, Most: x.most.Dispatches},
 			Account{Of: Tokens, Used: x.used.Tokens, Most: x.most.Tokens}, Account{Of: Cost, Used: x.used.Cost, Most: x.most.Cost})
 	}
 	return l.Left()

@@ -29,6 +29,8 @@ type Backend struct {
 	// hashes of the log have come; nil is for a backend without.
 	Audit *audit.Store
 	Head  func() audit.Head
+	// Health is whether the backend can write; nil is for one that always can.
+	Health func() Health
 	// Shared says that other nodes may stand on the same, at the same time.
 	Shared bool
 	// Close is called when the node uses it no more.

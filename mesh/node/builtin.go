@@ -2,6 +2,7 @@ package node
 
 import (
 	"log/slog"
+	"time"
 
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/call"
@@ -17,6 +18,14 @@ type Builtin struct {
 	// no call of a skill from it but, with Config.OrchestratorReadSkills, those of
 	// skills that only read.
 	Delegates bool
+	// Orchestrator is what holds for those whom it dispatches, which the node keeps, too; of
+	// what is 0 the default. Orchestrates says that MaxBudget is for it: who only asks others
+	// has as long as its own time.
+	Orchestrator Orchestrator
+	Orchestrates bool
+	// Time is how long it may take when another agent dispatches it; 0 for what that one has
+	// for those whom it dispatches.
+	Time time.Duration
 	// Inner keeps the agent out of all lists: it is for other agents of the node, which know
 	// its name.
 	Inner bool

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentmesh/mesh"
 )
 
 // The types of agents that are described in the file.
@@ -38,6 +40,10 @@ type Use struct {
 	// MaxToolCalls is how many skills it may call when others dispatch it; default
 	// Limits.AgentCalls.
 	MaxToolCalls int `yaml:"max_tool_calls"`
+	// MaxTokens is how many tokens of models it may use, with all that it dispatches, when
+	// others dispatch it, and MaxCost how many US dollars; no limit of its own by default.
+	MaxTokens int64   `yaml:"max_tokens"`
+	MaxCost   float64 `yaml:"max_cost"`
 	// Timeout is how long it may take when others dispatch it; default
 	// Orchestrator.AgentTimeout.
 	Timeout time.Duration `yaml:"timeout"`
@@ -152,7 +158,7 @@ type Synthesis struct {
 const (
 	maxIterations   = 100
 	maxCallsOfAgent = 1000
-	maxConcurrent   = 64
+	maxConcurrent   = 256
 	maxInstructions = 64 << 10
 	maxDescription  = 2 << 10
 	maxStages       = 32
@@ -169,6 +175,9 @@ var (
 func (s Synthesis) set() bool {
 	return s.Instructions != "" || s.Endpoint+s.Model+s.API != "" || s.MCP != nil || s.NativeTools != nil || s.MaxIterations != 0
 }
+
+// Budget is what the use allows whoever is dispatched; a part that is 0 is no limit.
+func (u Use) Budget() mesh.Budget { return mesh.Budget{Tokens: u.MaxTokens, Cost: micro(u.MaxCost)} }
 
 // MayCall are the patterns of the skills that the use allows: its skills, and the tools of
 // its MCP servers.

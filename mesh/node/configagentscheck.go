@@ -118,6 +118,12 @@ func (k *checker) use(at string, u Use) {
 	if u.MaxToolCalls < -1 || u.MaxToolCalls > maxCallsOfAgent {
 		k.bad(at+".max_tool_calls", "must be 1 to %d, or -1 for no limit of its own, and is %d", maxCallsOfAgent, u.MaxToolCalls)
 	}
+	if u.MaxTokens < 0 {
+		k.bad(at+".max_tokens", "must be a number of tokens, and is %d; leave it out for no limit", u.MaxTokens)
+	}
+	if !(u.MaxCost >= 0 && u.MaxCost <= maxDollars) {
+		k.bad(at+".max_cost", "must be at most %v US dollars, and is %v; leave it out for no limit", maxDollars, u.MaxCost)
+	}
 	k.time(at+".timeout", u.Timeout)
 }
 

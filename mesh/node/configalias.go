@@ -111,7 +111,7 @@ func (c *canon) each(n *yaml.Node, path string, name func(string) string, do fun
 		key := n.Content[i]
 		written := key.Value
 		key.Value = name(written)
-		if before, ok := seen[key.Value]; ok && before != written {
+		if before, ok := seen[key.Value]; ok {
 			c.problems = append(c.problems, c.file.problem(key.Line, path+"."+key.Value, fmt.Sprintf("is there as %s and as %s; give one of them another name", before, written)))
 			n.Content = append(n.Content[:i:i], n.Content[i+2:]...)
 			i -= 2

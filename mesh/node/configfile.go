@@ -75,7 +75,7 @@ func (f *file) decode(data []byte) (c Config, problems []error) {
 	if len(doc.Content) > 0 {
 		f.root = doc.Content[0]
 	}
-	problems = f.canonical()
+	problems = append(f.unique(f.root, "", 0), f.canonical()...)
 	f.lines = map[string]int{}
 	f.index(f.root, "", f.lines, 0)
 	if err := f.root.Load(&c, yaml.WithKnownFields()); err != nil {
@@ -83,6 +83,31 @@ func (f *file) decode(data []byte) (c Config, problems []error) {
 	}
 	c.file = f
 	return c, problems
+}
+
+// unique takes fields out that their group has already, and tells them. For the decoder they
+// would spoil the whole group, and what names something of it would be wrong as well.
+func (f *file) unique(n *yaml.Node, path string, depth int) (problems []error) {
+	if n == nil || depth > maxDepthOfFile {
+		return nil
+	}
+	lines := map[string]int{} // of the fields that are there
+	for i := 0; i < len(n.Content); i++ {
+		child, at := n.Content[i], fmt.Sprintf("%s[%d]", path, i)
+		if n.Kind == yaml.MappingNode {
+			at = strings.TrimPrefix(path+"."+child.Value, ".")
+			if first, ok := lines[child.Value]; ok && child.Kind == yaml.ScalarNode {
+				problems = append(problems, f.problem(child.Line, at, fmt.Sprintf("is in line %d already; leave one of them out", first)))
+				n.Content = slices.Delete(n.Content, i, i+2)
+				i--
+				continue
+			}
+			lines[child.Value] = child.Line
+			i++
+		}
+		problems = append(problems, f.unique(n.Content[i], at, depth+1)...)
+	}
+	return problems
 }
 
 // maxDepthOfFile bounds how deep a file is looked into for lines: aliases may nest.
@@ -169,6 +194,7 @@ func (f *file) problem(line int, field, words string) error {
 
 var (
 	pathPart = regexp.MustCompile(`^[A-Za-z0-9_/-]{1,64}$`)
+	perAgent = regexp.MustCompile(`^(agents|chains|defaults)\.`)
 	intoType = regexp.MustCompile(` into (\S+)$`)
 )
 
@@ -180,6 +206,9 @@ func (f *file) words(message, path string) string {
 			return withoutValues(message)
 		}
 		words := "is not known"
+		if name == "limits" && perAgent.MatchString(path) {
+			return words + "; the limits of an agent are max_iterations, max_tool_calls, max_tokens, max_cost and timeout, without a group"
+		}
 		if near := skill.Closest(name, fieldsOf(parentOf(path))); near != "" {
 			words += "; did you mean " + near + "?"
 		}

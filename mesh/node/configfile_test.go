@@ -44,6 +44,9 @@ shared_data: [secrets]
 agents:
   helper:
     descriptin: helps
+    limits: {max_tokens: 5}
+    max_tokens: -5
+    max_cost: -0.5
     model: [a]
     mcp: [loki]
     skills: ["rm -rf"]
@@ -61,12 +64,13 @@ models:
 		`1: grpc: must be host:port`, `2: http: must be host:port`, `3: gracee is not known; did you mean grace?`, `4: grace must be a duration such as 30s`,
 		`5: limits.turn_calls must be a number`, `5: limits.window: must be at most`, `6: heap_floor: must be a number of MiB`, `8: model.url: must be a URL`, `9: model.retries: must be`,
 		`10: shared_data: must name some of`,
-		`13: agents.helper.descriptin is not known; did you mean description?`, `14: agents.helper.model must be a text`, `15: agents.helper.mcp: names "loki"`, `16: agents.helper.skills: has "rm -rf"`,
-		`17: agents.helper.orchestrator.agent_timeout: must be 1s to 24h`, `17: agents.helper.orchestrator.profile: must be push, collect or full`,
-		`18: agents.helper.sub_agents[1].name: is "worker", which is in the list already`, `18: agents.helper.sub_agents[2].name: is missing`, `18: agents.helper.sub_agents[2].max_iterations: must be 1 to 100`,
-		`22: chains.deep.stages[0].name: must be lower-case`, `22: chains.deep.stages[0].agents: must be 1 to 8, and are 0`,
-		`23: chains.deep.stages[1].synthesis.endpoint: names "gone"`, `23: chains.deep.stages[1].synthesis: is for stages of several`,
-		`25: models.far: needs a url`,
+		`13: agents.helper.descriptin is not known; did you mean description?`, `14: agents.helper.limits is not known; the limits of an agent are max_iterations`,
+		`15: agents.helper.max_tokens: must be a number of tokens`, `16: agents.helper.max_cost: must be at most 1e+09 US dollars`, `17: agents.helper.model must be a text`, `18: agents.helper.mcp: names "loki"`, `19: agents.helper.skills: has "rm -rf"`,
+		`20: agents.helper.orchestrator.agent_timeout: must be 1s to 24h`, `20: agents.helper.orchestrator.profile: must be push, collect or full`,
+		`21: agents.helper.sub_agents[1].name: is "worker", which is in the list already`, `21: agents.helper.sub_agents[2].name: is missing`, `21: agents.helper.sub_agents[2].max_iterations: must be 1 to 100`,
+		`25: chains.deep.stages[0].name: must be lower-case`, `25: chains.deep.stages[0].agents: must be 1 to 8, and are 0`,
+		`26: chains.deep.stages[1].synthesis.endpoint: names "gone"`, `26: chains.deep.stages[1].synthesis: is for stages of several`,
+		`28: models.far: needs a url`,
 	}
 	for i, w := range want {
 		if i >= len(got) || !strings.HasPrefix(got[i], w) {
@@ -182,6 +186,39 @@ agent_chains:
 	got := mistakes(t, "defaults: {mcp: [], mcp_servers: []}\nagents: {LogAnalyzer: {}, log-analyzer: {}}\n")
 	if len(got) != 2 || !strings.HasPrefix(got[0], "1: defaults.mcp_servers is another word for mcp") || !strings.HasPrefix(got[1], "2: agents.log-analyzer is there as LogAnalyzer and as log-analyzer") {
 		t.Errorf("what is there twice: %q", got)
+	}
+}
+
+// A field that is in its group already is told alone: what else is in the group is there, and
+// what is wrong with that is told as well.
+func TestAFieldThatIsThereTwiceHidesAndSpoilsNothing(t *testing.T) {
+	file := settingsFile(t, `agents:
+  Dup: {description: Helps, max_iterations: 3}
+  log-analyzer: {descriptin: Reads logs}
+  Dup: {skills: [mail.send]}
+limits: {turn_calls: 5, window: 2h, turn_calls: many}
+chains: {look: {stages: [{agent: log-analyzer, agent: gone}]}}
+`)
+	cfg, problems := node.Problems(file, none)
+	var got []string
+	for _, p := range problems {
+		got = append(got, strings.TrimPrefix(mesh.DetailOf(p), file+":"))
+	}
+	want := []string{"3: agents.log-analyzer.descriptin is not known; did you mean description?", "4: agents.Dup is in line 2 already; leave one of them out",
+		"5: limits.turn_calls is in line 5 already", "5: limits.window: must be at most", "6: chains.look.stages[0].agent is in line 6 already"}
+	if len(got) != len(want) {
+		t.Fatalf("told %q", got)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(got[i], w) {
+			t.Errorf("told %q, want %q", got[i], w)
+		}
+	}
+	if a := cfg.Agents["dup"]; a.Description != "Helps" || a.Skills != nil || len(cfg.Agents) != 2 || cfg.Limits.TurnCalls != 5 || cfg.Chains["look"].Stages[0].Agents[0].Name != "log-analyzer" {
+		t.Errorf("read as %+v", cfg.Agents)
+	}
+	if _, err := node.LoadConfig(file); !mesh.IsCode(err, mesh.Invalid) {
+		t.Errorf("it is loaded: %v", err)
 	}
 }
 

@@ -252,9 +252,9 @@ func joinAs(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface, na
 	return res.GetSecret()
 }
 
-// S4-010, S4-015, S4-051, S4-069: in a turn in which agents dispatch agents
+// S4-010, S4-015, S4-051, S4-069, S4-078: in a turn in which agents dispatch agents
 // that dispatch agents, every call that reaches one carries the conversation's
-// thread and tenant, its own execution and the one that asked, over the wire,
+// thread and tenant, its own execution and the one that asked, over gRPC,
 // and is in the log and, where it was answered by our runtime, in the node's
 // records.
 func TestEveryCallOfATurnCarriesItsIdentity(t *testing.T) {

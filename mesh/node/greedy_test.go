@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -45,16 +46,32 @@ func greed(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, e
 				}
 			}
 		}
+		var open []mesh.ExecutionID
 		child := func(int) mesh.Body {
-			return mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.NewExecutionID(inv.Grant.Thread), Parent: inv.Execution,
-				Kind: mesh.KindAgent, Agent: "builder", User: inv.User, Text: "work"}}
+			open = append(open, mesh.NewExecutionID(inv.Grant.Thread))
+			return mesh.DispatchIssued{Child: mesh.Execution{ID: open[len(open)-1], Parent: inv.Execution,
+				Kind: mesh.KindAgent, Agent: "builder", User: inv.User, Text: "work", Deadline: time.Now().Add(time.Hour)}}
+		}
+		dispatch := func(n int) { // one after the other
+			for range n {
+				try("dispatched", 1, child)
+				_, _ = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.DispatchSettled{Child: open[len(open)-1], State: completed}}) // the node knows of none that it refused
+			}
 		}
 		call := func(i int) mesh.Body {
 			return mesh.SkillCalled{Call: mesh.NewEventID(), Skill: "greedy.do", Args: "{}"}
 		}
 		switch inv.Text() {
 		case "dispatch", "again":
-			try("dispatched", 14, child)
+			dispatch(14)
+		case "at once":
+			try("dispatched", 8, child)
+		case "for long":
+			dispatch(1)
+			if did, err := inv.Mesh.Actions(ctx); err == nil {
+				x := did.Execution(open[0])
+				got[fmt.Sprint("for ", x.Deadline.Sub(x.Started))]++
+			}
 		case "call":
 			try("called", 40, call)
 		case "think":
@@ -62,12 +79,12 @@ func greed(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, e
 				try("thought", 1, func(int) mesh.Body {
 					return mesh.ModelReplied{Tools: []mesh.ToolUse{{ID: mesh.NewEventID(), Name: "dispatch_agent", Arguments: "{}"}}, Usage: mesh.Usage{Prompt: 10}}
 				})
-				try("dispatched", 1, child)
+				dispatch(1)
 			}
 		case "spend":
 			try("thought", 1, func(int) mesh.Body { return mesh.ModelReplied{Usage: mesh.Usage{Prompt: 2_000_000}} })
 			try("called", 2, call)
-			try("dispatched", 2, child)
+			dispatch(2)
 			try("thought", 2, func(int) mesh.Body { return mesh.ModelReplied{Usage: mesh.Usage{Prompt: 1}} }) // an outcome
 			left := inv.Mesh.Left()
 			got[fmt.Sprint("left ", left.Tokens)]++
@@ -80,12 +97,13 @@ func greed(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, e
 	}
 }
 
-// finding O2, pitfalls B1.3. S0-067, S0-070, S0-071, S0-123, S0-074: an agent in a process
+// finding O2, pitfalls B1.3. S0-067, S0-070, S0-071, S0-123, S0-074, S1-036, S1-037: an agent in a process
 // of its own that ignores all limits is stopped by the node at each of them, whatever it
 // says; the user's next message begins anew. Outcomes are taken always.
 func TestAnAgentThatIgnoresAllLimitsIsStoppedByTheNode(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Limits.TurnTokens, cfg.Limits.ThreadCalls = 1_000_000, limit.Unlimited
+	cfg.Defaults.Orchestrator.AgentTimeout = 100 * time.Second
 	m := start(t, cfg, map[string]run{"main": greeter, "builder": builder})
 	child(t, "greedy-agent", greedyNode+"="+m.Any().GRPC)
 	a2a := a2apb.NewA2AServiceClient(m.raw(t))
@@ -111,6 +129,8 @@ func TestAnAgentThatIgnoresAllLimitsIsStoppedByTheNode(t *testing.T) {
 	}{
 		{"dispatch", []string{"dispatched=8", limit.TurnAgents + "=6"}},
 		{"again", []string{"dispatched=8", limit.TurnAgents + "=6"}},
+		{"at once", []string{"dispatched=5", limit.OrchestratorAgents + "=3"}},
+		{"for long", []string{"dispatched=1", "for 1m40s=1"}},
 		{"call", []string{"called=30", limit.TurnSkillCalls + "=10"}},
 		{"think", []string{"thought=9", "dispatched=6", limit.AgentSteps + "=3"}},
 		{"spend", []string{"thought=3", limit.BudgetTokens + "=4", "left 0=1"}},

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -214,7 +215,7 @@ func extension(s said, name string) map[string]any {
 }
 
 // A client that knows A2A and nothing of us reads the handoff in words, and
-// its answer, with a context id alone, goes to the specialist (S4-033).
+// its answer, with a context id alone, goes to the specialist (S4-004, S4-033, S4-081).
 func TestAPlainClientFollowsAHandoffToo(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	stream, err := m.edge().SendStreamingMessage(plain(t), say("make a skill"))
@@ -239,12 +240,25 @@ func TestAPlainClientFollowsAHandoffToo(t *testing.T) {
 func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": greeter, "builder": builder})
 	handoffs := meshv1.NewHandoffServiceClient(m.conn)
-	for name, leave := range map[string]func(id string) said{
-		"by saying so": func(id string) said {
+	for name, leave := range map[string]func(id, task string) said{
+		"by saying so": func(id, _ string) said {
 			stream, err := m.edge().SendStreamingMessage(in(t, id), say("cancel"))
 			return hear(t, stream, err)
 		},
-		"by EndHandoff": func(id string) said {
+		"by CancelTask": func(id, task string) said {
+			got, err := m.edge().CancelTask(in(t, id), &a2apb.CancelTaskRequest{Id: task})
+			if err != nil || got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_CANCELED {
+				t.Fatalf("%v %v", got, err)
+			}
+			return said{}
+		},
+		"by CancelTask over REST": func(_, task string) said {
+			if resp, text := post(t, m, "/tasks/"+task+":cancel", "{}"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "TASK_STATE_CANCELED") {
+				t.Fatalf("%s %s", resp.Status, text)
+			}
+			return said{}
+		},
+		"by EndHandoff": func(id, _ string) said {
 			resp, err := handoffs.EndHandoff(in(t, id), &meshv1.EndHandoffRequest{ThreadId: id, Outcome: "cancelled"})
 			if err != nil || resp.GetHandoff().GetState() != "cancelled" {
 				t.Fatalf("%v %v", resp, err)
@@ -256,7 +270,10 @@ func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 			id := mesh.NewThreadID()
 			stream, err := m.edge().SendStreamingMessage(in(t, id), say("make a skill"))
 			first := hear(t, stream, err)
-			leave(id)
+			leave(id, first.task.GetId())
+			if h, err := handoffs.GetHandoff(in(t, id), &meshv1.GetHandoffRequest{ThreadId: id}); err != nil || h.GetHandoff().GetState() != "cancelled" {
+				t.Errorf("the handoff is %v, %v", h.GetHandoff(), err)
+			}
 			stream, err = m.edge().SendStreamingMessage(in(t, id), say("hello"))
 			if s := hear(t, stream, err); s.text != "[main] hello" {
 				t.Errorf("heard %q", s.text)
@@ -269,8 +286,8 @@ func TestTheUserCanAlwaysLeaveAHandoff(t *testing.T) {
 	}
 }
 
-// S4-063, S4-065: a handoff that cannot be is refused with the reason, and
-// control stays where it is.
+// S4-063, S4-065, S4-085: a handoff that cannot be, also one within another, is refused with
+// the reason, and control stays where it is.
 func TestAHandoffThatCannotBeIsRefused(t *testing.T) {
 	texttest.Fixed(t)
 	tryTo := func(target string) run {

@@ -59,6 +59,8 @@ func TestMain(m *testing.M) {
 		exit(survivingAgents(doer, "helper", "scribe"))
 	case "surviving-replica":
 		exit(survivingReplica())
+	case "surviving-twin":
+		exit(survivingTwin())
 	case "mesh":
 		exit(meshChild())
 	}

@@ -4,7 +4,8 @@
 // [Run] starts everything in an order in which nothing is offered before it
 // works, and stops it in the reverse one: first no new messages, then a grace
 // period for running turns, then the rest. When it returns, no goroutine that
-// it started is left.
+// it started is left. While it cannot write, it serves what there is and is not
+// ready; when nobody can tell what was written, it ends.
 //
 // The package has no logic of its own; what it composes is documented where it
 // is. It does not know which agents there are: its caller hands them over.
@@ -22,7 +23,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/grpc"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
@@ -111,6 +111,7 @@ type node struct {
 	audit     *audit.Recorder
 	mcp       *mcp.Handler // nil if it is not offered
 	alarms    *alarm.Set
+	ready     *readiness
 	auth      rpc.Authenticator
 	logins    rpc.Limiter
 	tokens    *auth.Tokens     // nil but under auth tokens
@@ -161,7 +162,7 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 	if err := cfg.Fill(); err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, opts: opts, logger: opts.Logger}
+	n := &node{cfg: cfg, opts: opts, logger: opts.Logger, ready: newReadiness()}
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)
 	}
@@ -293,12 +294,11 @@ func (n *node) serve(ctx context.Context) (err error) {
 
 	defer n.startAudit(ctx)() // which is written until the last call has ended
 	defer n.startObserver(ctx)()
-	server, status, admits, err := n.grpcServer()
+	server, admits, err := n.grpcServer()
 	if err != nil {
 		return err
 	}
 	defer admits.Wait()
-	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	defer stopServer(server)
 	if err := n.dialSelf(); err != nil {
 		return err
@@ -311,6 +311,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	for _, source := range n.opts.Sources {
 		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
 	}
+	start("store", n.watchStore)
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
@@ -329,6 +330,9 @@ func (n *node) serve(ctx context.Context) (err error) {
 	defer running.Wait()
 	defer stopAgents()
 
+	// Who may ask comes when the agents are there, and goes before they do. Until then
+	// connections wait.
+	start("grpc", func(context.Context) error { return server.Serve(n.grpcL) })
 	web, err := n.web(background, server)
 	if err != nil {
 		return err
@@ -341,7 +345,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	})
 	stopSchedules := n.startSchedules(background)
 	defer stopSchedules()
-	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	n.ready.set(true)
 	if n.opts.Ready != nil {
 		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(),
 			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx)})
@@ -352,14 +356,19 @@ func (n *node) serve(ctx context.Context) (err error) {
 		err = nil
 	case err = <-failed:
 	}
-	status.Shutdown()
+	n.ready.set(false)
 	stopSchedules() // nothing new begins
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Grace)
+	wait := n.cfg.Grace
+	if errors.Is(err, ErrStoreFailed) {
+		wait = 0 // what runs can write nothing, and goes on after the next start
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 	defer cancel()
 	n.edge.Close()
 	err = errors.Join(err, n.turns.Close(grace))
 	stopBackground() // ends the gateway's streams
 	n.stopWeb(ctx, web)
+	server.Leave(closeTime / 4)
 	return err
 }
 

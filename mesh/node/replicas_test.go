@@ -18,6 +18,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/node"
 )
 
 // A question is answered to the process that asked it, which knows what it asks about; when
@@ -201,5 +203,94 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 	after, _ := os.ReadFile(effects)
 	if got := textOf(done.GetArtifacts()[0].GetParts()); got != "I am done" || string(after) != string(begun) || has() != holder {
 		t.Errorf("%v, %q; the work was begun by %q, and %s has it", done.GetStatus(), got, after, has())
+	}
+}
+
+// survivingTwin serves one process of an agent that has an effect, once, and does not come to
+// its end in the process that had it.
+func survivingTwin() error {
+	return agent.Serve(context.Background(), agent.Options{NodeAddr: os.Getenv(surviveNode), Ready: func(string) { fmt.Println(os.Getpid()) },
+		Register: &agent.Registration{Name: "worker", Replica: true},
+		Agent: testAgent{"worker", func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+			return func(yield func(agent.Output, error) bool) {
+				did, err := inv.Mesh.Actions(ctx)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if c := did.Call("c"); c != nil {
+					yield(agent.Text{Text: fmt.Sprintf("%d reads %q in the log", os.Getpid(), c.Content)}, nil)
+					return
+				}
+				if !yield(agent.Text{Text: "I do it"}, nil) {
+					return
+				}
+				if _, err = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillCalled{Call: "c", Skill: "worker.do", Args: `{}`, Source: mesh.SourceUseSkill}}); err == nil {
+					err = effect(strconv.Itoa(os.Getpid()))
+				}
+				if err == nil {
+					_, err = inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.SkillReturned{Call: "c", Content: "it is done"}})
+				}
+				if err == nil {
+					err = os.WriteFile(os.Getenv(surviveEffects)+".done", nil, 0o600)
+				}
+				if err != nil {
+					yield(nil, err)
+				}
+				<-ctx.Done()
+			}
+		}}})
+}
+
+// Where the process is killed that has an execution, after its first word and its effect,
+// another one gets the message under the same execution, though the agent does not declare
+// that it is idempotent: it speaks our extension, reads in the log what was done, and does
+// nothing of it again. So it is for who dispatched it, and for the turn of a user.
+func TestAnotherProcessGoesOnAndRepeatsNoEffect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	for main, by := range map[string]func(env node.Env) run{
+		"lead":   consulting(dispatch.Order{AgentID: "a", Name: "worker", Mission: "do it", Skills: []string{}}),
+		"worker": nil,
+	} {
+		t.Run(main, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t.TempDir())
+			cfg.Main = main
+			var opts []func(*node.Options)
+			if by != nil {
+				opts = append(opts, builtin(main, by))
+			}
+			m := start(t, cfg, map[string]run{}, opts...)
+			effects := filepath.Join(t.TempDir(), "effects")
+			kill := map[string]func(){}
+			for range 2 {
+				said, stop := child(t, "surviving-twin", surviveNode+"="+m.Any().GRPC, surviveEffects+"="+effects)
+				kill[said[0]] = stop
+			}
+			stream, err := m.edge().SendStreamingMessage(in(t, mesh.NewThreadID()), say("go"))
+			killed := make(chan string, 1)
+			go func() { // the channel is read below
+				for range 3000 {
+					if _, err := os.Stat(effects + ".done"); err == nil {
+						break
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+				had, _ := os.ReadFile(effects)
+				who := strings.TrimSpace(string(had))
+				if kill[who] != nil {
+					kill[who]()
+				}
+				killed <- who
+			}()
+			h := hear(t, stream, err)
+			who := <-killed
+			had, _ := os.ReadFile(effects)
+			if h.state != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.Contains(h.text, `reads "it is done" in the log`) || strings.TrimSpace(string(had)) != who || strings.Contains(h.text, who+" reads") {
+				t.Errorf("the process %s had the effect and was killed; heard %v %q, and had were the effects of %q", who, h.state, h.text, had)
+			}
+		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
@@ -34,7 +33,7 @@ func stopServer(s *rpc.Server) {
 
 // grpcServer returns the server of all services. It refuses a service that has a
 // method of which nobody said who may call it.
-func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller, error) {
+func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	table := authz.Node()
 	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing}
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Telemetry: n.telemetry, Open: append(rpc.Infrastructure(), table.Open()...),
@@ -42,7 +41,7 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
 	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas), admission.WithPlaces(n.places),
-		admission.WithTrust(n.trusted), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
+		admission.WithTrust(n.trusted), admission.WithTerms(n.terms), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})
 	opts = append(opts, admission.WithBreakers(func(t mesh.TenantID, skill string) admission.Breaker {
@@ -68,11 +67,9 @@ func (n *node) grpcServer() (*rpc.Server, *health.Server, *admission.Controller,
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit, api.Conversations{Log: n.log, States: n.states, Redactor: n.cfg.Audit.redactor, Told: n.audit.ReadTrail}))
 	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms))
-	status := health.NewServer()
-	status.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	healthpb.RegisterHealthServer(server, status)
+	healthpb.RegisterHealthServer(server, n.ready.status)
 	reflection.Register(server)
-	return server, status, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))
+	return server, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))
 }
 
 // unfinished bounds the bytes of requests that have not arrived as a whole.
@@ -127,7 +124,7 @@ func (n *node) web(ctx context.Context, services rpc.Conn) (*http.Server, error)
 		tools = n.mcp
 	}
 	routes, err := rest.New(ctx, services, rest.Options{
-		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Warnings: n.alarms.Settings,
+		Card: n.publicCard, Keys: n.keys.JWKS(), Health: n.healthy, Ready: n.ready.check, Warnings: n.alarms.Settings,
 		Resource: n.resource(), JSONRPC: rpcs, V03: legacyREST, MCP: tools, Metrics: n.telemetry.Handler(), Errors: n.cfg.errorTable(), Logger: n.logger,
 	})
 	if err != nil {

@@ -129,7 +129,8 @@ type Limits struct {
 	TurnAgents int `yaml:"turn_agents"`
 	// AgentSteps is how many replies of a model may dispatch others in one run; default 6.
 	AgentSteps int `yaml:"agent_steps"`
-	// Children is how many agents one execution dispatches in all; default 64.
+	// Children is how many agents one execution dispatches between two messages of the user;
+	// default 64.
 	Children int `yaml:"children"`
 	// NodeAgents is how many agents that others dispatched work on the node at once, of all
 	// turns; default 256. Further ones wait.

@@ -13,78 +13,12 @@ import (
 	"testing"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc"
-
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
-	"agentmesh/mesh/turn"
 )
-
-// hanging is an A2A agent that never answers.
-type hanging struct {
-	a2apb.UnimplementedA2AServiceServer
-	called chan struct{}
-}
-
-func (h hanging) SendStreamingMessage(_ *a2apb.SendMessageRequest, s grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
-	close(h.called)
-	<-s.Context().Done()
-	return s.Context().Err()
-}
-
-// A node that fails to start has taken messages already: their turns are
-// settled before it ends, not found unfinished by the next one.
-func TestANodeThatFailsToStartSettlesWhatItBegan(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	far := hanging{called: make(chan struct{})}
-	server := grpc.NewServer()
-	a2apb.RegisterA2AServiceServer(server, far)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	defer func() {
-		server.Stop()
-		if err := <-served; err != nil {
-			t.Errorf("the agent's server: %v", err)
-		}
-	}()
-
-	broken := errors.New("the agent is broken")
-	cfg, at := config(t.TempDir()), ""
-	err = node.Run(t.Context(), cfg, node.Options{
-		Turns: func(c *turn.Config) { c.CancelGrace = 50 * time.Millisecond }, Backend: func(cfg node.Config, address string) (node.Backend, error) {
-			at = address
-			return datafolder.Opener(nil)(cfg, address)
-		},
-		Builtins: []node.Builtin{{Name: "broken", New: func(node.Env) (agent.Agent, error) {
-			ctx, own := plain(t), raw(t, at)
-			_, err := meshv1.NewRegistryServiceClient(own).RegisterAgent(ctx, &meshv1.RegisterAgentRequest{
-				Name: "main", Card: card("main"), Endpoint: l.Addr().String()})
-			if err == nil {
-				req := say("hello")
-				req.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
-				_, err = a2apb.NewA2AServiceClient(own).SendMessage(ctx, req)
-			}
-			if err != nil {
-				return nil, err
-			}
-			<-far.called
-			return nil, broken
-		}}},
-	})
-	if !errors.Is(err, broken) {
-		t.Fatalf("Run ended with %v, want %v", err, broken)
-	}
-	if m := start(t, cfg, map[string]run{"main": echo}); m.Interrupted != 0 {
-		t.Errorf("the next node found %d turns unfinished", m.Interrupted)
-	}
-}
 
 // Whoever asks for the agent card has proved nothing: S4-052 holds for it too.
 func TestTheAgentCardShowsNoTenantsAgentsToStrangers(t *testing.T) {

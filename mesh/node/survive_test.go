@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ const (
 	surviveVictims = "MESH_TEST_VICTIMS" // the file with their pids; 0 is the node
 	surviveAppends = "MESH_TEST_APPENDS" // the file with a byte for each append
 	surviveEffects = "MESH_TEST_EFFECTS" // the file that has the effects
+	surviveProfile = "MESH_TEST_PROFILE" // of who leads
 )
 
 // A dying store kills whoever is to die before or after its n-th append.
@@ -121,43 +123,50 @@ func survivingAgents(of func(name string) run, names ...string) error {
 	return <-ended
 }
 
-// jobs are what is to be done: by whom, and after which others.
-var jobs = []struct {
+// A job is to be done by the agent, after others.
+type job struct {
 	id, agent string
 	after     []string
-}{{"a", "worker", nil}, {"b", "helper", nil}, {"c", "clerk", []string{"a"}}, {"d", "scribe", []string{"a", "b"}}, {"e", "worker", []string{"c", "d"}}}
+}
 
-// planner is a model that has agents of four names do five jobs, and says that they did.
-type planner struct{}
+var jobs = []job{{"a", "worker", nil}, {"b", "helper", nil}, {"c", "clerk", []string{"a"}}, {"d", "scribe", []string{"a", "b"}}, {"e", "worker", []string{"c", "d"}}}
 
-func (planner) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+// planner is a model that has agents of four names do five jobs, and says that they did, and
+// how often it was told of each. With push it has nothing to say until it knows of all.
+type planner struct{ profile dispatch.Profile }
+
+func (p planner) Generate(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		said := 0
-		for _, m := range req.Messages {
-			if m.Role == llm.RoleAssistant {
-				said++
+		said := slices.IndexFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
+		var told strings.Builder
+		collects := p.profile != dispatch.ProfilePush
+		for i, m := range req.Messages[said+1:] {
+			if p.profile == dispatch.ProfilePush || said+1+i == len(req.Messages)-1 { // what is collected has all that was told before
+				told.WriteString(m.Text)
 			}
+			collects = collects && !slices.ContainsFunc(m.Tools, func(u mesh.ToolUse) bool { return u.Name == dispatch.ToolResults })
 		}
+		times := func(id string) int { return strings.Count(told.String(), "did "+id) }
 		use := func(id, tool, args string) bool {
 			return yield(llm.Chunk{Tool: &mesh.ToolUse{ID: id, Name: tool, Arguments: args}}, nil)
 		}
-		var ok bool
-		done := llm.Done{Finish: "tool_calls"}
-		switch said {
-		case 0:
+		ok, done := true, llm.Done{Finish: "tool_calls"}
+		switch {
+		case said < 0:
 			ok = yield(llm.Chunk{Text: "I have it done."}, nil)
 			for _, j := range jobs {
 				order, _ := json.Marshal(map[string]any{"agent_id": j.id, "mission": "do " + j.id, "name": j.agent, "skills": []string{}, "depends_on": j.after})
 				ok = ok && use("call-"+j.id, dispatch.ToolDispatch, string(order))
 			}
-		case 1:
+		case collects:
 			ok = use("collect", dispatch.ToolResults, `{}`)
+		case slices.ContainsFunc(jobs, func(j job) bool { return times(j.id) == 0 }): // it waits
+			done.Finish = "stop"
 		default:
-			last := req.Messages[len(req.Messages)-1].Text
 			done.Finish = "stop"
 			ok = yield(llm.Chunk{Text: "All are done:"}, nil)
 			for _, j := range jobs {
-				ok = ok && yield(llm.Chunk{Text: fmt.Sprintf(" %d", strings.Count(last, "did "+j.id))}, nil)
+				ok = ok && yield(llm.Chunk{Text: fmt.Sprintf(" %d", times(j.id))}, nil)
 			}
 		}
 		if ok {
@@ -172,9 +181,15 @@ func leading(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output,
 	return func(yield func(agent.Output, error) bool) {
 		pool := rpc.NewPool(rpc.DialOptions{})
 		defer func() { _ = pool.Close() }()
-		d := dispatch.New(ctx, inv, pool, dispatch.Options{})
+		profile := dispatch.Profile(os.Getenv(surviveProfile))
+		d := dispatch.New(ctx, inv, pool, dispatch.Options{Profile: profile})
 		defer d.Close()
-		modelrun.Run(ctx, inv, modelrun.Options{Model: planner{}, Tools: dispatch.NewOrchestration(d)})(yield)
+		tools := dispatch.NewOrchestration(d)
+		o := modelrun.Options{Model: planner{profile}, Tools: tools}
+		if profile == dispatch.ProfilePush {
+			o.Collector = tools
+		}
+		modelrun.Run(ctx, inv, o)(yield)
 	}
 }
 

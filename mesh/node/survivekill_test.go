@@ -19,6 +19,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog/eventpb"
 )
@@ -33,12 +34,13 @@ type outcome struct {
 	effects []string
 	appends int
 	killed  []string // the roles that died
+	open    []string // the jobs whose calls have no outcome in the log
 	log     []*meshv1.Event
 }
 
 // survive has the run go on whose processes of these roles are killed before or after the
 // n-th append.
-func survive(t *testing.T, when string, n int, roles ...string) (o outcome) {
+func survive(t *testing.T, profile dispatch.Profile, when string, n int, roles ...string) (o outcome) {
 	t.Helper()
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +52,7 @@ func survive(t *testing.T, when string, n int, roles ...string) (o outcome) {
 	ctx, stop := context.WithCancel(context.Background())
 	file := func(name string) string { return filepath.Join(dir, name) }
 	p := &troupe{t: t, victims: file("victims"), ctx: ctx, pids: map[string]int{}, env: []string{surviveNode + "=" + at, "MESH_TEST_DATA=" + file("data"),
-		surviveVictims + "=" + file("victims"), surviveEffects + "=" + file("effects"), surviveAppends + "=" + file("appends")}}
+		surviveVictims + "=" + file("victims"), surviveEffects + "=" + file("effects"), surviveAppends + "=" + file("appends"), surviveProfile + "=" + string(profile)}}
 	defer p.wg.Wait()
 	defer stop()
 	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d", surviveDie, when, n))
@@ -67,14 +69,15 @@ func survive(t *testing.T, when string, n int, roles ...string) (o outcome) {
 		a, err := meshv1.NewRegistryServiceClient(conn).GetAgent(under(), &meshv1.GetAgentRequest{Name: name})
 		return err == nil && a.GetAgent().GetLive()
 	}
-	for _, name := range []string{"lead", "worker", "clerk", "helper", "scribe"} {
-		awaits(t, name+" is there", func() bool { return there(name) })
+	all := func() bool {
+		return !slices.ContainsFunc([]string{"lead", "worker", "clerk", "helper", "scribe"}, func(name string) bool { return !there(name) })
 	}
+	awaits(t, "all agents are there", all)
 	m := say("go")
 	m.Configuration = &a2apb.SendMessageConfiguration{ReturnImmediately: true}
 	var task *a2apb.Task
 	awaits(t, "the turn has ended", func() bool { // sent again, it is the same message
-		if task == nil && !there("lead") { // a mesh that has just begun anew refuses what it does not know
+		if task == nil && !all() { // a mesh that has just begun anew refuses what it does not know, and so do its agents
 			return false
 		}
 		if task == nil {
@@ -162,6 +165,9 @@ func (o *outcome) fold(t *testing.T) {
 		if up := state.Execution(x.Parent); up != nil {
 			parent = up.Agent
 		}
+		if len(x.Unsettled) > 0 {
+			o.open = append(o.open, x.Label)
+		}
 		o.ends = append(o.ends, fmt.Sprintf("%s %s of %s for %s: %s %s %q", x.Kind, x.Label, x.Agent, parent, x.State, x.Reason, x.Result))
 	}
 	slices.Sort(o.ends)
@@ -175,20 +181,53 @@ func readAll(ctx context.Context, threads meshv1.ThreadServiceClient, id string)
 	return resp.GetEvents()
 }
 
+// once is what happens once in a run.
+func once() map[string]int {
+	all := map[string]int{"end of the turn": 1, "end of ": 1} // that of who leads has no label
+	for _, j := range jobs {
+		all["told of "+j.id], all["end of "+j.id] = 1, 1
+	}
+	return all
+}
+
+// lost returns the jobs without their effect; of those that had it twice, too.
+func (o *outcome) lost() (all []string) {
+	for _, j := range jobs {
+		if i := slices.Index(o.effects, j.id); i < 0 || slices.Contains(o.effects[i+1:], j.id) {
+			all = append(all, j.id)
+		}
+	}
+	return all
+}
+
 // finding R7: a run of a node and five agents in three more processes, one of which has the
-// others do five jobs in three waves, is killed before or after any append, the node, a
-// process with agents, or all, whatever they are at, and ends as it would have: the same
-// words, the same ends, each effect once, and the model told of each result once.
+// others do five jobs in three waves, and collects their results or gets them pushed, is killed
+// before or after any append, the node, a process with agents, or all, whatever they are at,
+// and ends as it would have: the same words, the same ends, each effect once, and the model
+// told of each result once.
+//
+// An effect may be missing where the process died that was about to have it: between the
+// decision in the log and its outcome nobody knows whether it was had, and what is no reading
+// is not done again on a guess (ADR 0039). Then, and only then, the log has a call without an
+// outcome.
 func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
-	want := survive(t, "never", 0)
-	once := map[string]int{"end of the turn": 1, "end of ": 1} // that of who leads has no label
-	for _, j := range jobs {
-		once["told of "+j.id], once["end of "+j.id] = 1, 1
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, profile := range []dispatch.Profile{dispatch.ProfileFull, dispatch.ProfilePush} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			survivesKills(t, profile, r)
+		})
 	}
-	if d := cmp.Diff(once, want.times); d != "" || want.said != "COMPLETED I have it done.\n\nAll are done: 1 1 1 1 1" || !slices.Equal(want.effects, []string{"a", "b", "c", "d", "e"}) || len(want.ends) != 7 {
+}
+
+// survivesKills has runs with the profile killed: at every append, or at some.
+func survivesKills(t *testing.T, profile dispatch.Profile, r *rand.Rand) {
+	want := survive(t, profile, "never", 0)
+	if d := cmp.Diff(once(), want.times); d != "" || want.said != "COMPLETED I have it done.\n\nAll are done: 1 1 1 1 1" || len(want.lost())+len(want.open) > 0 || len(want.ends) != 7 {
 		t.Fatalf("without a kill, it ended %q with the effects %q and\n%s\n%s", want.said, want.effects, strings.Join(want.ends, "\n"), d)
 	}
 	type kill struct {
@@ -205,29 +244,24 @@ func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 		}
 	}
 	if !*everyKill {
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 0))
 		r.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
-		kills = kills[:4]
+		kills = kills[:3]
 	}
 	died := 0
 	for _, k := range kills {
 		t.Run(fmt.Sprintf("%s %d %s", k.when, k.n, strings.Join(k.roles, " ")), func(t *testing.T) {
-			got := survive(t, k.when, k.n, k.roles...)
+			got := survive(t, profile, k.when, k.n, k.roles...)
 			died += len(got.killed)
-			// Who dies between its decision and the effect does not know whether it had it.
-			most := 0
-			if slices.Contains(got.killed, "surviving-worker") || slices.Contains(got.killed, "surviving-helper") {
-				most = 2
+			works := slices.Contains(got.killed, "surviving-worker") || slices.Contains(got.killed, "surviving-helper")
+			for _, id := range got.lost() {
+				if !works || !slices.Contains(got.open, id) || slices.Contains(got.effects, id) {
+					t.Errorf("the effects are %q, and without an outcome are the calls of %q", got.effects, got.open)
+				}
 			}
-			if n := len(slices.Compact(slices.Clone(got.effects))); got.said != want.said || n != len(got.effects) || len(want.effects)-n > most {
-				t.Errorf("it ended %q with the effects %q", got.said, got.effects)
+			if d := cmp.Diff(want.ends, got.ends); d != "" || got.said != want.said {
+				t.Errorf("it ended %q, and the executions (-want +got):\n%s", got.said, d)
 			}
-			if d := cmp.Diff(want.ends, got.ends); d != "" {
-				t.Errorf("the executions (-want +got):\n%s", d)
-			}
-			if d := cmp.Diff(once, got.times); d != "" {
+			if d := cmp.Diff(once(), got.times); d != "" {
 				t.Errorf("what happens once (-want +got):\n%s", d)
 			}
 			if t.Failed() {

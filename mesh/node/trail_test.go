@@ -21,7 +21,7 @@ import (
 	"agentmesh/mesh/text/texttest"
 )
 
-// S4-012, S4-070, S4-051: of a conversation in which agents consulted others, the trail tells
+// S4-006, S4-012, S4-070, S4-051: of a conversation in which agents consulted others, the trail tells
 // each step with the tenant and user who logged in and with who acted for whom, the same over
 // gRPC and REST; that it was read is recorded; whoever is not an auditor of the tenant, or is
 // one no more, is told nothing, and of another tenant's no more than of one that is not there.

@@ -177,6 +177,7 @@ func waitState(t *testing.T, conn *grpc.ClientConn, want connectivity.State) {
 	}
 }
 
+// S4-084: calls of one endpoint share a connection, which is there before the first of them.
 func TestAPoolHasOneWarmConnectionPerEndpoint(t *testing.T) {
 	var r recorder
 	first, second := serve(t, r.agent(), rpc.Options{Auth: authFunc(believe)}), serve(t, r.agent(), rpc.Options{Auth: authFunc(believe)})

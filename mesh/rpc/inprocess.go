@@ -125,6 +125,14 @@ func (s *Server) Stop() {
 	s.calls.Wait()
 }
 
+// Leave takes no new calls from the network, and ends those in flight that have not ended
+// after the time. Calls in the process go on, until Stop or GracefulStop.
+func (s *Server) Leave(after time.Duration) {
+	cut := time.AfterFunc(after, s.Server.Stop)
+	defer cut.Stop()
+	s.Server.GracefulStop()
+}
+
 func (s *Server) refuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -154,7 +154,10 @@ func (m *Machine[D]) resume(s Session[D], in Input) (Session[D], Move) {
 func (m *Machine[D]) choose(s Session[D], in Input) (Session[D], Move) {
 	switch in.Kind {
 	case Yes, Finish:
-		if s.Other != "" && len(s.Later) < MaxLater && !slices.Contains(s.Later, s.Other) {
+		if !s.CanWait() {
+			return m.Miss(s)
+		}
+		if s.Other != "" && !slices.Contains(s.Later, s.Other) {
 			s.Later = append(slices.Clip(s.Later), s.Other)
 		}
 		return s.settled(), Move{Do: Ask}
@@ -192,7 +195,7 @@ func (m *Machine[D]) meant(s Session[D], in Input) (Session[D], Move) {
 
 // park sets the session aside and begins the other one, unless too many are.
 func (m *Machine[D]) park(s Session[D]) (Session[D], Move) {
-	if len(s.Parked) >= MaxParked {
+	if !s.CanPark() {
 		s.Waits = ForChoice
 		return m.Miss(s)
 	}

@@ -98,6 +98,15 @@ type Parked[D any] struct {
 	Draft D      `json:"draft"`
 }
 
+// CanWait reports whether what the user wants besides can be kept for later: of a session that
+// waits for their choice, whether it can be finished first.
+func (s Session[D]) CanWait() bool {
+	return s.Other == "" || len(s.Later) < MaxLater || slices.Contains(s.Later, s.Other)
+}
+
+// CanPark reports whether the session can be set aside for another one.
+func (s Session[D]) CanPark() bool { return len(s.Parked) < MaxParked }
+
 // Begin returns a new session with the draft.
 func (m *Machine[D]) Begin(draft D) Session[D] {
 	return Session[D]{Step: m.steps[0].Name, Draft: draft}

@@ -47,6 +47,9 @@ type Config struct {
 	// an instruction is worse than a long one. The default is
 	// DefaultMaxContent.
 	MaxContent int
+	// Dry says that of the calls those that have an effect are not made, which the Journal
+	// decides. Nobody is asked to approve what is not made.
+	Dry bool
 	// Approver is asked about the skills that want the user's approval. Where
 	// there is none, nobody is asked and they run.
 	Approver Approver
@@ -108,6 +111,9 @@ type Begun struct {
 	Key string
 	// Permit lets the handler run.
 	Permit *grant.Permit
+	// NotMade says that the call is recorded and not to be made: its caller is told what it
+	// would have been.
+	NotMade bool
 }
 
 // A Notifier tells others what came of calls.
@@ -150,7 +156,7 @@ func Lookup(get func(name string) (*Skill, bool)) func(ctx context.Context, name
 func (x *Executor) Execute(ctx context.Context, call *Call, env *Env) *Result {
 	env = env.complete()
 	s, ready, refusal := x.prepare(ctx, call, env)
-	if refusal == nil {
+	if refusal == nil && !x.config.Dry {
 		refusal = x.permit(ctx, s, ready, env)
 	}
 	if refusal != nil {
@@ -243,13 +249,18 @@ type end struct {
 func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) end {
 	timed, cancel := context.WithTimeoutCause(ctx, x.config.Timeout, errLate)
 	defer cancel()
-	permit, err := x.begin(timed, s, call)
+	begin, err := x.begin(timed, s, call)
 	if err != nil {
 		return end{result: refused(timed, env.logger(s.Name), s.Name, err)}
 	}
 	begun := time.Now()
-	e := x.run(timed, s, permit, call, env)
-	e.made = true
+	var e end
+	if begin.NotMade {
+		e = x.show(timed, s, call, env)
+	} else {
+		e = x.run(timed, s, begin.Permit, call, env)
+		e.made = true
+	}
 	if s.Handler != "" {
 		e.result = cut(e.result, x.config.MaxContent, s, call.Source)
 	}
@@ -261,25 +272,23 @@ func (x *Executor) attempt(ctx context.Context, s *Skill, call *Call, env *Env) 
 	return e
 }
 
-// begin takes the call off the budget, records its intent and gives it its key and permit.
-func (x *Executor) begin(ctx context.Context, s *Skill, call *Call) (*grant.Permit, error) {
+// begin takes the call off the budget, records its intent and gives it its key.
+func (x *Executor) begin(ctx context.Context, s *Skill, call *Call) (begun Begun, err error) {
 	if x.config.Budget != nil {
 		if err := x.config.Budget.Take(ctx, s.Name); err != nil {
-			return nil, err
+			return begun, err
 		}
 	}
-	var begun Begun
 	if x.config.Journal != nil {
-		var err error
 		if begun, err = x.config.Journal.Begin(ctx, s, call); err != nil {
-			return nil, err
+			return begun, err
 		}
 	}
 	call.Key = cmp.Or(begun.Key, call.Key)
 	if call.Key == "" {
 		call.Key = mesh.NewEventID()
 	}
-	return begun.Permit, nil
+	return begun, nil
 }
 
 // errLate is the cause of a context whose call took longer than a call may.

@@ -23,7 +23,9 @@ func (x *Executor) run(ctx context.Context, s *Skill, permit *grant.Permit, call
 	}
 	h := x.config.Handlers[s.Handler]
 	done := make(chan end, 1)
-	x.running.Go(func() { done <- guarded(ctx, h, permit, call, env) })
+	x.running.Go(func() {
+		done <- guarded(ctx, call, env, func() (*Result, error) { return h.Do(ctx, permit, call, env) })
+	})
 	select {
 	case e := <-done:
 		return inTime(ctx, call, e)
@@ -35,6 +37,27 @@ func (x *Executor) run(ctx context.Context, s *Skill, permit *grant.Permit, call
 	default:
 		return late(ctx, call.Skill)
 	}
+}
+
+// KeyRequest is where the metadata of a call that was not made say what it would have sent.
+const KeyRequest = "request"
+
+// maxRequest bounds that, in bytes.
+const maxRequest = 8 << 10
+
+// show is the end of a call that is not made: what it would have been. That it could not be
+// made either is its failure, and none of the skill's.
+func (x *Executor) show(ctx context.Context, s *Skill, call *Call, env *Env) end {
+	e := end{result: &Result{Status: StatusOK, Content: text.NotMade(s.Name, "")}}
+	if shows := x.config.Handlers[s.Handler].shows; shows != nil {
+		e = guarded(ctx, call, env, func() (*Result, error) {
+			what, err := shows(call, env)
+			what = mesh.Clip(what, maxRequest)
+			return &Result{Content: text.NotMade(s.Name, what), Metadata: map[string]any{KeyRequest: what}}, err
+		})
+	}
+	e.outcome = limit.Unused
+	return e
 }
 
 // inTime is the end of the handler, unless it failed because its time was over:
@@ -60,7 +83,7 @@ func template(s *Skill, args map[string]any) *Result {
 }
 
 // guarded calls the handler; whatever it does, there is an end.
-func guarded(ctx context.Context, h Handler, permit *grant.Permit, call *Call, env *Env) (e end) {
+func guarded(ctx context.Context, call *Call, env *Env, do func() (*Result, error)) (e end) {
 	log := env.logger(call.Skill)
 	crashed := func() end {
 		err := mesh.Errorf(mesh.Unknown, "skill.Execute", "internal error")
@@ -72,7 +95,7 @@ func guarded(ctx context.Context, h Handler, permit *grant.Permit, call *Call, e
 			e = crashed()
 		}
 	}()
-	r, err := h.Do(ctx, permit, call, env)
+	r, err := do()
 	switch {
 	case err != nil:
 		return explain(ctx, log, call.Skill, err)

@@ -23,6 +23,7 @@ type Code func(ctx context.Context, call *Call, env *Env) (*Result, error)
 type Handler struct {
 	run    Code
 	effect func(call *Call, env *Env) (*Effect, error) // or nil
+	shows  func(call *Call, env *Env) (string, error)  // or nil
 }
 
 // HandlerFunc makes a Handler of code.
@@ -31,7 +32,14 @@ func HandlerFunc(run Code) Handler { return Handler{run: run} }
 // EffectHandler makes a Handler of code that has the mesh do what effect says, which has
 // the same answer whenever it is asked about the same call on one day.
 func EffectHandler(run Code, effect func(call *Call, env *Env) (*Effect, error)) Handler {
-	return Handler{run, effect}
+	return Handler{run: run, effect: effect}
+}
+
+// Showing returns the handler, of whose calls that are not made shows says what they would
+// send, without doing it and without anything secret. Its errors are as those of the code.
+func (h Handler) Showing(shows func(call *Call, env *Env) (string, error)) Handler {
+	h.shows = shows
+	return h
 }
 
 // Do runs the call, which the permit is for, and spends it. Without one, or with one for
@@ -51,7 +59,7 @@ func (h Handler) Do(ctx context.Context, permit *grant.Permit, call *Call, env *
 
 // In returns the handler, whose calls work in the world that place makes of theirs.
 func (h Handler) In(place func(env *Env)) Handler {
-	return Handler{effect: h.effect, run: func(ctx context.Context, call *Call, env *Env) (*Result, error) {
+	return Handler{effect: h.effect, shows: h.shows, run: func(ctx context.Context, call *Call, env *Env) (*Result, error) {
 		of := *env
 		place(&of)
 		return h.run(ctx, call, &of)

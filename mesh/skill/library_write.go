@@ -17,8 +17,8 @@ const MaxOwn = 10_000
 
 // Create writes a skill into the tenant's folder and offers it. The skill must
 // be a template; see [ParseNew]. When Create returns, the file is on disk,
-// whole; when it fails, there is none. Errors: Invalid naming the line,
-// Precondition when the tenant has or shares a skill of that name, Exhausted
+// whole; when it fails, there is none. Errors: Invalid naming the line and, as
+// "source.description", the field; Precondition when the tenant has or shares a skill of that name, Exhausted
 // beyond MaxOwn, Unavailable when the file cannot be written, Unsupported
 // without a folder of tenants.
 func (l *Library) Create(t mesh.TenantID, source []byte) (*Skill, error) {
@@ -131,7 +131,11 @@ func newSkill(op string, source []byte) (*Skill, error) {
 	if problem.Line > 0 {
 		where = fmt.Sprintf("line %d: ", problem.Line)
 	}
-	return nil, mesh.InvalidField(op, "source", "%s%s", where, problem.Detail)
+	field := "source"
+	if problem.Field != "" {
+		field += "." + problem.Field
+	}
+	return nil, mesh.InvalidField(op, field, "%s%s", where, problem.Detail)
 }
 
 func (l *Library) mayWrite(op string, t mesh.TenantID) error {

@@ -108,26 +108,27 @@ func TestLibrary_Create_refusesBrokenSkillsWithLineAndRemedy(t *testing.T) {
 		source string
 		line   int
 		says   string
+		field  string
 	}{
-		"empty":            {"", 1, "front matter"},
-		"not closed":       {"---\nname: a.b\n", 1, "not closed"},
-		"bad name":         {strings.Replace(alert, "workflows.slack_alert", "Workflows", 1), 2, "name"},
-		"way out":          {strings.Replace(alert, "workflows.slack_alert", "../../etc.passwd", 1), 2, "name"},
-		"absolute":         {strings.Replace(alert, "workflows.slack_alert", "/etc/passwd", 1), 2, "name"},
-		"code of the mesh": {strings.Replace(alert, "tags:", "handler: mail.send\ntags:", 1), 4, "handler"},
-		"reserved name":    {strings.Replace(alert, "slack_alert", "help", 1), 2, "name"},
-		"unknown type":     {strings.Replace(alert, "required: true", "type: date", 1), 7, "type"},
-		"never due":        {strings.Replace(alert, "tags:", "schedule: 0 0 30 2 *\ntags:", 1), 4, "schedule"},
-		"no body":          {alert[:strings.LastIndex(alert, "# Slack")], 10, "body"},
-		"too long":         {alert + strings.Repeat("x", skill.MaxFile), 0, "bytes"},
-		"not UTF-8":        {"---\nname: \xff\n", 2, "UTF-8"},
+		"empty":            {"", 1, "front matter", ""},
+		"not closed":       {"---\nname: a.b\n", 1, "not closed", ""},
+		"bad name":         {strings.Replace(alert, "workflows.slack_alert", "Workflows", 1), 2, "name", "name"},
+		"way out":          {strings.Replace(alert, "workflows.slack_alert", "../../etc.passwd", 1), 2, "name", "name"},
+		"absolute":         {strings.Replace(alert, "workflows.slack_alert", "/etc/passwd", 1), 2, "name", "name"},
+		"code of the mesh": {strings.Replace(alert, "tags:", "handler: mail.send\ntags:", 1), 4, "handler", "handler"},
+		"reserved name":    {strings.Replace(alert, "slack_alert", "help", 1), 2, "name", "name"},
+		"unknown type":     {strings.Replace(alert, "required: true", "type: date", 1), 7, "type", "parameters[0].type"},
+		"never due":        {strings.Replace(alert, "tags:", "schedule: 0 0 30 2 *\ntags:", 1), 4, "schedule", "schedule"},
+		"no body":          {alert[:strings.LastIndex(alert, "# Slack")], 10, "body", "body"},
+		"too long":         {alert + strings.Repeat("x", skill.MaxFile), 0, "bytes", ""},
+		"not UTF-8":        {"---\nname: \xff\n", 2, "UTF-8", ""},
 	} {
 		sk, problem := skill.ParseNew([]byte(tt.source))
-		if sk != nil || problem == nil || problem.Line != tt.line || !strings.Contains(problem.Detail, tt.says) {
-			t.Errorf("%s: ParseNew = %v, %+v; want line %d saying %q", name, sk, problem, tt.line, tt.says)
+		if sk != nil || problem == nil || problem.Line != tt.line || problem.Field != tt.field || !strings.Contains(problem.Detail, tt.says) {
+			t.Errorf("%s: ParseNew = %v, %+v; want line %d and field %q saying %q", name, sk, problem, tt.line, tt.field, tt.says)
 		}
 		_, err := s.Create("acme", []byte(tt.source))
-		wantError(t, err, mesh.Invalid, "source", tt.says)
+		wantError(t, err, mesh.Invalid, strings.TrimSuffix("source."+tt.field, "."), tt.says)
 	}
 	if got := all(t, s.tenants); len(got) != 0 {
 		t.Errorf("refused, and yet there are %v", got)

@@ -17,8 +17,17 @@ import (
 type Problem struct {
 	Path string
 	// Line counts from 1; it is 0 where no line is to blame.
-	Line   int
+	Line int
+	// Field is the one that is wrong, as it is called in the front matter, as
+	// "parameters[1].type", or "body"; "" where no field is to blame.
+	Field  string
 	Detail string
+}
+
+// of names the field that is to blame.
+func (p *Problem) of(field string) *Problem {
+	p.Field = field
+	return p
 }
 
 // String returns "path:line: detail".
@@ -61,7 +70,7 @@ func ParseNew(source []byte) (*Skill, *Problem) {
 }
 
 func noTemplate(s *Skill) *Problem {
-	return &Problem{Path: s.Path, Line: lineOf(s, "handler"),
+	return &Problem{Path: s.Path, Line: lineOf(s, "handler"), Field: "handler",
 		Detail: "names a handler, which only skills of the mesh itself may; remove the line \"handler\" and describe the steps instead"}
 }
 
@@ -73,7 +82,7 @@ func CheckHandler(s *Skill, known func(name string) bool) *Problem {
 	if s.Handler == "" || known == nil || known(s.Handler) {
 		return nil
 	}
-	return &Problem{Path: s.Path, Line: lineOf(s, "handler"), Detail: fmt.Sprintf(
+	return &Problem{Path: s.Path, Line: lineOf(s, "handler"), Field: "handler", Detail: fmt.Sprintf(
 		"the handler %q is not installed here; correct its name, or remove the line \"handler\" and describe the steps instead", clip(s.Handler))}
 }
 
@@ -126,7 +135,7 @@ func parse(file string, data []byte) (*Skill, *Problem) {
 	case !found:
 		return nil, f.problem(0, "is not in a domain folder; move it to %s", pathOf(s.Name))
 	case s.Name != want:
-		return nil, f.problem(f.lines["name"], "name is %q, but the file's place says %q; rename one of them", s.Name, want)
+		return nil, f.problem(f.lines["name"], "name is %q, but the file's place says %q; rename one of them", s.Name, want).of("name")
 	}
 	return s, nil
 }
@@ -144,7 +153,7 @@ func skillFields(f *file, s *Skill) fields {
 		"requires_approval": f.boolean(&s.RequiresApproval), "tags": f.texts(&s.Tags),
 		"parameters": func(at string, n *yaml.Node) *Problem {
 			if n.Kind != yaml.SequenceNode {
-				return f.problem(n.Line+1, "%s must be a list of mappings, each beginning with \"- name: …\"", at)
+				return f.problem(n.Line+1, "%s must be a list of mappings, each beginning with \"- name: …\"", at).of(at)
 			}
 			s.Parameters = make([]Parameter, len(n.Content))
 			for i, item := range n.Content {
@@ -179,11 +188,11 @@ func (f *file) index() (*Index, *Problem) {
 	folder, _, found := strings.Cut(f.path, "/")
 	switch {
 	case !ValidPart(ix.Domain):
-		return nil, f.problem(f.lines["domain"], "domain must be lower-case letters, digits and '_', and is %q", clip(ix.Domain))
+		return nil, f.problem(f.lines["domain"], "domain must be lower-case letters, digits and '_', and is %q", clip(ix.Domain)).of("domain")
 	case found && folder != ix.Domain:
-		return nil, f.problem(f.lines["domain"], "domain is %q, but the folder is %q; rename one of them", ix.Domain, folder)
+		return nil, f.problem(f.lines["domain"], "domain is %q, but the folder is %q; rename one of them", ix.Domain, folder).of("domain")
 	case ix.Description == "":
-		return nil, f.problem(1, "description is missing; say in one line what the domain is for")
+		return nil, f.problem(1, "description is missing; say in one line what the domain is for").of("description")
 	}
 	if err := checkLine("description", ix.Description); err != nil {
 		return nil, f.blame(err)
@@ -212,11 +221,11 @@ func (f *file) blame(err error) *Problem {
 	}
 	for at := e.Field; at != ""; {
 		if line, ok := f.lines[at]; ok {
-			return f.problem(line, "%s %s", e.Field, e.Detail)
+			return f.problem(line, "%s %s", e.Field, e.Detail).of(e.Field)
 		}
 		at = at[:max(strings.LastIndexAny(at, ".["), 0)]
 	}
-	return f.problem(1, "%s %s", e.Field, e.Detail)
+	return f.problem(1, "%s %s", e.Field, e.Detail).of(e.Field)
 }
 
 // open splits the file and reads its front matter as far as YAML goes.

@@ -67,6 +67,15 @@ type Skill struct {
 	Output json.RawMessage
 }
 
+// RequestHandler is the handler of skills that are HTTP requests.
+const RequestHandler = "http.request"
+
+// HasEffects reports whether a call of the skill may change something or reach somebody: it
+// writes, sends a request, or wants the user's approval. The text of a template does nothing.
+func (s *Skill) HasEffects() bool {
+	return s.Handler != "" && (s.Access != AccessRead || s.Handler == RequestHandler || s.Asks())
+}
+
 // versionOf returns the version of a skill with that source.
 func versionOf(source []byte) string {
 	sum := sha256.Sum256(source)

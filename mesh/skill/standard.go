@@ -75,16 +75,16 @@ func (f *file) standard(data []byte) (*Skill, *Problem) {
 	folder := path.Base(path.Dir(f.path))
 	switch {
 	case name == "":
-		return nil, f.problem(max(f.lines["name"], 1), "name is missing; write the name of the folder")
+		return nil, f.problem(max(f.lines["name"], 1), "name is missing; write the name of the folder").of("name")
 	case len(name) > maxName || !standardName.MatchString(name):
-		return nil, f.problem(f.lines["name"], "name must be at most %d lower-case letters, digits and single '-' between them, and is %q", maxName, clip(name))
+		return nil, f.problem(f.lines["name"], "name must be at most %d lower-case letters, digits and single '-' between them, and is %q", maxName, clip(name)).of("name")
 	case !strings.Contains(f.path, "/"):
 		return nil, f.problem(0, "is not in a folder of its own; move it to %s/SKILL.md", name)
 	case name != folder:
-		return nil, f.problem(f.lines["name"], "name is %q, but the folder is %q; rename one of them", name, clip(folder))
+		return nil, f.problem(f.lines["name"], "name is %q, but the folder is %q; rename one of them", name, clip(folder)).of("name")
 	case utf8.RuneCountInString(compatibility) > maxCompatibility:
 		return nil, f.problem(f.lines["compatibility"], "compatibility is %d characters long; at most %d are allowed",
-			utf8.RuneCountInString(compatibility), maxCompatibility)
+			utf8.RuneCountInString(compatibility), maxCompatibility).of("compatibility")
 	}
 	s.Description = strings.Join(strings.Fields(s.Description), " ")
 	s.Domain, s.Action = DefaultDomain, strings.ReplaceAll(name, "-", "_")
@@ -105,11 +105,12 @@ func (f *file) anything(string, *yaml.Node) *Problem { return nil }
 // textMap checks a field that is a mapping to text values.
 func (f *file) textMap(at string, n *yaml.Node) *Problem {
 	if n.Kind != yaml.MappingNode {
-		return f.problem(n.Line+1, "%s must be a mapping, one \"key: value\" per line", at)
+		return f.problem(n.Line+1, "%s must be a mapping, one \"key: value\" per line", at).of(at)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if value := n.Content[i+1]; value.Kind != yaml.ScalarNode {
-			return f.problem(value.Line+1, "%s must be one text value", fmt.Sprintf("%s.%s", at, clip(n.Content[i].Value)))
+			key := fmt.Sprintf("%s.%s", at, clip(n.Content[i].Value))
+			return f.problem(value.Line+1, "%s must be one text value", key).of(key)
 		}
 	}
 	return nil

@@ -8,6 +8,16 @@ import (
 // CallFailed says that a skill was not carried out, and why, without a full stop.
 func CallFailed(skill, why string) string { return Sprintf("Failed to execute '%s': %s.", skill, why) }
 
+// NotMade says that a call of a skill was not made, because nothing may have an effect, and
+// what it would have sent, if that is not "".
+func NotMade(skill, request string) string {
+	said := Sprintf("'%s' was not called: this is a dry run, in which nothing is changed or sent. The call is noted as it would have been made. Go on as if it had worked.", skill)
+	if request != "" {
+		said += Sprintf(" It would have sent:\n\n%s", request)
+	}
+	return said
+}
+
 // CallUntimely says that there was no time left for a call of a skill.
 func CallUntimely(skill string) string {
 	return Sprintf("Failed to execute '%s': there was no time left for it; it was not called.", skill)

@@ -12,7 +12,9 @@ var counts = map[string]string{
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
 
-	"orchestrator.max_budget": "seconds for agents that were dispatched",
+	"orchestrator.max_budget":            "seconds for agents that were dispatched",
+	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
+	"node.agents":                        "agents at work at once on this node",
 
 	"model.tokens": "tokens that are left for a step of the model",
 	"model.cost":   "micro-dollars that are left for a step of the model",

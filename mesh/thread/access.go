@@ -60,7 +60,7 @@ func (a *Access) MayShare(p mesh.Principal) bool {
 }
 
 // Outsider is the refusal of what only those do who take part, for who may read.
-func (a *Access) Outsider(op string) error {
+func (a *Access) Outsider(op string) *mesh.Error {
 	return mesh.Errorf(mesh.Denied, op, "you may read this conversation and do not take part in it; ask %s to share it with you", a.Owner)
 }
 

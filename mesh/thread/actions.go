@@ -241,6 +241,6 @@ func (a *Actions) LastWords(id mesh.ExecutionID) string {
 // is there once.
 func (a *Actions) Below(id mesh.ExecutionID) []*SkillCall {
 	return slices.DeleteFunc(slices.Clone(a.calls.all), func(c *SkillCall) bool {
-		return !a.below(c.Execution, id) || c.Unsettled() && a.calls.open[callID{c.Execution, c.Call}] != c
+		return !a.below(c.Execution, id) || c.Returned == 0 && a.calls.open[callID{c.Execution, c.Call}] != c
 	})
 }

@@ -59,6 +59,7 @@ func (s *State) Apply(e *mesh.Event) {
 	}
 	s.hearHandoff(e)
 	s.stand(e)
+	s.depict(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,
@@ -276,6 +277,7 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 			x.Requested = c
 		}
 		t.take(e)
+		s.goAlong(b)
 		if !returns(b.Message) {
 			t.Delivered = e.Seq
 		}

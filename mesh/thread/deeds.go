@@ -268,7 +268,9 @@ func (s *State) work(d *Deed, e *mesh.Event) {
 		}
 		d.say(b.Result)
 	case mesh.SkillCalled:
-		d.Subject, d.Call, d.Reason = b.Skill, b.Call, b.Source
+		if d.Subject, d.Call, d.Reason = b.Skill, b.Call, b.Source; b.NotMade {
+			d.Outcome = string(CallNotMade)
+		}
 		d.say(b.Args)
 	case mesh.SkillReturned:
 		d.Call, d.Outcome = b.Call, ended(b.Failed)

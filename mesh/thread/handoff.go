@@ -16,6 +16,9 @@ type Handoff struct {
 	By   string // user whose stream it is
 	// State is how far it is by the log; see [State.HandoffAt].
 	State mesh.HandoffState
+	// Along is how many messages went along word by word, at most RecentMessages; 0 until the
+	// target is asked.
+	Along int
 	// Rests is since when it rests, if it does: when it started, when a message of a user last
 	// came in it, or when its agent last ended its work or asked, whichever was last.
 	Rests time.Time
@@ -107,6 +110,14 @@ func (s *State) endHandoff(e *mesh.Event, b mesh.HandoffEnded) {
 func (s *State) rest(t *Execution, e *mesh.Event) {
 	if n := len(t.Legs); s.Handoff.Active() && n > 0 && t.Legs[n-1].Agent == s.Handoff.To && e.Time.After(s.Handoff.Rests) {
 		s.changeHandoff(func(h *Handoff) { h.Rests = e.Time })
+	}
+}
+
+// goAlong notes how many messages the target of the active handoff is given with it.
+func (s *State) goAlong(b mesh.DispatchIssued) {
+	given := b.Message.GetMetadata().GetFields()[mesh.ExtensionURI].GetStructValue().GetFields()["handoff"].GetStructValue().GetFields()
+	if n := given["conversation_history_count"].GetNumberValue(); n > 0 && s.Handoff.Active() && s.Handoff.To == b.Child.Agent && s.Handoff.Turn == b.Child.Parent {
+		s.changeHandoff(func(h *Handoff) { h.Along = int(min(n, float64(h.RecentMessages))) })
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	CallRunning   CallStatus = "running" // it has not returned
 	CallCompleted CallStatus = "completed"
 	CallFailed    CallStatus = "failed"
+	CallNotMade   CallStatus = "not_made" // its execution is dry; it has no effect, also before it returned
 )
 
 // A SkillCall is the record of one call of a skill.
@@ -89,7 +90,7 @@ func (cs *calls) list(s *State) []SkillCall {
 	var out []SkillCall
 	for _, c := range cs.all {
 		if cs.open[callID{c.Execution, c.Call}] == c {
-			c.Lost = s.over(c.Execution)
+			c.Lost = c.Unsettled() && s.over(c.Execution)
 		}
 		out = append(out, *c)
 	}
@@ -140,6 +141,9 @@ func (s *State) skillCall(x *Execution, e *mesh.Event, b mesh.SkillCalled) *Skil
 		Key: e.ID, Execution: x.ID, Agent: x.Agent, User: x.User, Call: b.Call, Skill: b.Skill, Args: b.Args,
 		Source: b.Source, Version: b.Version, Status: CallRunning, Called: e.Seq, Started: e.Time,
 	}
+	if b.NotMade {
+		c.Status = CallNotMade
+	}
 	if t := s.TurnOf(x.ID); t != nil {
 		c.Turn = t.ID
 	}
@@ -147,9 +151,12 @@ func (s *State) skillCall(x *Execution, e *mesh.Event, b mesh.SkillCalled) *Skil
 }
 
 func (c *SkillCall) settle(e *mesh.Event, b mesh.SkillReturned) {
-	c.Status, c.Content = CallCompleted, b.Content
-	if b.Failed {
+	c.Content = b.Content
+	switch {
+	case b.Failed:
 		c.Status, c.Content, c.Error = CallFailed, "", b.Content
+	case c.Status != CallNotMade:
+		c.Status = CallCompleted
 	}
 	c.Returned, c.Ended, c.Files, c.Metadata = e.Seq, e.Time, b.Files, b.Metadata
 	if c.Duration = b.Duration; c.Duration == 0 {

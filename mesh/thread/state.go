@@ -47,6 +47,7 @@ type State struct {
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
 	contexts  map[string]*remoteContext // by agent
+	media     []medium                  // at most MaxMedia, oldest first
 	window    window
 	seen      ids
 }
@@ -308,6 +309,18 @@ func (x *Execution) Pending() []mesh.Seq {
 		}
 	}
 	return nil
+}
+
+// Holder returns the agent that has the turn's stream and works, or waits for its user; ""
+// if none does. t may be nil.
+func (s *State) Holder(t *Execution) string {
+	if t == nil {
+		return ""
+	}
+	if l := t.Leg(); l != nil && !mesh.Terminal(s.execs[l.Execution].State) {
+		return l.Agent
+	}
+	return ""
 }
 
 // Leg returns the leg that has the user's stream, or nil.

@@ -47,14 +47,12 @@ type Line struct {
 	Asks      string           // why the turn waits for its user with these words, or ""
 
 	said  Utterance
-	media []*a2apb.Part   // of the user's message
 	texts []*artifactText // follow said.Text
 }
 
 type artifactText struct {
-	id    string
-	text  strings.Builder
-	media []*a2apb.Part
+	id   string
+	text strings.Builder
 }
 
 // A Party is a turn or an execution in a Transcript, and what is known of it.
@@ -119,9 +117,7 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			p.join(&stream{turn: e.Execution})
 		}
 	case mesh.MessagePosted:
-		l := t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
-		l.media = mediaOf(b.Message.GetParts())
-		return l
+		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
 	case mesh.DispatchAccepted:
 		t.know(b.Child.ID).Label = b.Child.Label
 	case mesh.DispatchSettled:
@@ -289,9 +285,7 @@ func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *L
 	}
 	if !b.Append {
 		l.texts[at].text.Reset()
-		l.texts[at].media = nil
 	}
-	l.texts[at].media = append(l.texts[at].media, mediaOf(b.Artifact.GetParts())...)
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
 		l.texts[at].text.WriteString(p.GetText())
 	}

@@ -14,12 +14,19 @@ func (s *State) explain(x *Execution) {
 	if x.State != a2apb.TaskState_TASK_STATE_CANCELED || x.Reason == mesh.ReasonHandedOff || x.Reason == mesh.ReasonAsked || x.Reason == mesh.ReasonDependency {
 		return
 	}
+	if s.Ending(x) {
+		x.Reason = mesh.ReasonCanceled
+	}
+}
+
+// Ending reports whether somebody asked for the end of the execution, or of what it works for.
+func (s *State) Ending(x *Execution) bool {
 	for at := range s.Up(x.ID) {
 		if at.Canceled {
-			x.Reason = mesh.ReasonCanceled
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Dismissed reports whether somebody asked for the end of the execution, or of one above it,
@@ -78,8 +85,9 @@ type Instruction struct {
 // MaxInstructions bounds what waits for an execution to be read.
 const MaxInstructions = 16
 
-// maxToldIDs bounds the ids of instructions by which one that is sent again is known.
-const maxToldIDs = 64
+// MaxTold bounds what an execution is told in all, so that one that is sent again is known
+// however late that is.
+const MaxTold = 1000
 
 // instruct notes what the execution is told, or that it has read it.
 func (x *Execution) instruct(e *mesh.Event, b mesh.InstructionPosted) {
@@ -87,8 +95,8 @@ func (x *Execution) instruct(e *mesh.Event, b mesh.InstructionPosted) {
 		x.Instructions = slices.DeleteFunc(slices.Clone(x.Instructions), func(i Instruction) bool { return i.ID == b.ID }) // readers may hold the one before
 		return
 	}
-	if len(x.Instructions) < MaxInstructions && !slices.Contains(x.Told, b.ID) {
+	if len(x.Instructions) < MaxInstructions && len(x.Told) < MaxTold && !slices.Contains(x.Told, b.ID) {
 		x.Instructions = append(x.Instructions[:len(x.Instructions):len(x.Instructions)], Instruction{ID: b.ID, By: b.By, Text: b.Text, Seq: e.Seq})
-		x.Told = append(x.Told[max(0, len(x.Told)-maxToldIDs+1):len(x.Told):len(x.Told)], b.ID)
+		x.Told = append(x.Told[:len(x.Told):len(x.Told)], b.ID)
 	}
 }

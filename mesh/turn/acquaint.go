@@ -15,30 +15,58 @@ import (
 )
 
 // maxMedia is how many pictures and files of a conversation go along with a handoff.
-const maxMedia = 20
+const maxMedia = thread.MaxMedia
 
 // acquaint tells the agent that takes over what it must know: the summary, as many of the last
 // messages as the handoff says, and the pictures and files of the conversation that are not
 // in the message already, behind its own parts, the newest as far as there is room.
 func (d *driver) acquaint(ctx context.Context, l *leg) error {
-	before, err := d.before(ctx)
+	recent := []*structpb.Value{}
+	if n := l.handoff.RecentMessages; n > 0 {
+		before, err := d.before(ctx)
+		if err != nil {
+			return err
+		}
+		// The rest of the handoff has its share too.
+		recent = recentOf(before, n, (maxLeg-maxFrame-proto.Size(l.message))/2)
+	}
+	data := handoffData(d.key, l.user, l.handoff, recent)
+	n, err := d.bring(ctx, l, maxLeg-maxFrame-proto.Size(l.message)-proto.Size(data))
 	if err != nil {
 		return err
 	}
-	// The rest of the handoff has its share too.
-	recent := recentOf(before, l.handoff.RecentMessages, (maxLeg-maxFrame-proto.Size(l.message))/2)
-	data := handoffData(d.key, l.user, l.handoff, recent)
-	if n := l.bring(before.Media(), maxLeg-maxFrame-proto.Size(l.message)-proto.Size(data)); n > 0 {
+	if n > 0 {
 		data.Fields["earlier_parts"] = structpb.NewNumberValue(float64(n))
 	}
 	l.tell(d.key, a2a.KeyHandoff, data)
 	return nil
 }
 
-// bring adds to the message those of the parts that it has not, the last ones within room, and
-// returns how many.
-func (l *leg) bring(parts []*a2apb.Part, room int) int {
+// bring adds to the leg's message those pictures and files of the conversation that it has
+// not, the last ones within room, and returns how many.
+func (d *driver) bring(ctx context.Context, l *leg, room int) (int, error) {
+	var said []mesh.Seq
+	if err := d.States.With(ctx, d.key, func(s *thread.State) error { said = s.Media(); return nil }); err != nil {
+		return 0, err
+	}
 	var more []*a2apb.Part
+	for _, seq := range slices.Backward(said) {
+		events, err := d.Log.Read(ctx, d.key, seq-1, 1)
+		if err != nil {
+			return 0, mesh.Wrap("turn.bring", err)
+		}
+		for _, e := range events {
+			more, room = l.lacking(thread.MediaOf(e), more, room)
+		}
+	}
+	slices.Reverse(more)
+	l.message.Parts = append(l.message.Parts, more...)
+	return len(more), nil
+}
+
+// lacking adds to more those of the parts that neither it nor the message has, the last one
+// first, within room, and returns it with the room that is left.
+func (l *leg) lacking(parts, more []*a2apb.Part, room int) ([]*a2apb.Part, int) {
 	for _, p := range slices.Backward(parts) {
 		same := func(o *a2apb.Part) bool { return proto.Equal(o, p) }
 		size := proto.Size(p) + 16 // its frame
@@ -48,9 +76,7 @@ func (l *leg) bring(parts []*a2apb.Part, room int) int {
 		room -= size
 		more = append(more, p)
 	}
-	slices.Reverse(more)
-	l.message.Parts = append(l.message.Parts, more...)
-	return len(more)
+	return more, room
 }
 
 // before is what was said in the thread until now, as far as its last events have it.
@@ -118,16 +144,20 @@ func (l *leg) tellParked(key mesh.ThreadKey, s *thread.State) {
 // with the recent messages (S4-032).
 func handoffData(key mesh.ThreadKey, user string, h *thread.Handoff, recent []*structpb.Value) *structpb.Struct {
 	text := structpb.NewStringValue
-	state := "active"
+	state := string(h.State)
 	if !h.Active() || h.Outcome != "" {
 		state = string(h.Outcome)
+	}
+	along := h.Along
+	if recent != nil { // they are about to
+		along = len(recent)
 	}
 	f := map[string]*structpb.Value{
 		"type": text("handoff"), "seq": seqValue(h),
 		"thread_id": text(key.ID), "tenant_id": text(string(key.Tenant)), "user_id": text(user),
 		"source_agent_id": text(h.From), "target_agent_id": text(h.To),
 		"handoff_reason": text(h.Reason), "context_summary": text(h.Summary),
-		"conversation_history_count": structpb.NewNumberValue(float64(len(recent))),
+		"conversation_history_count": structpb.NewNumberValue(float64(along)),
 		"preserve_state":             structpb.NewBoolValue(h.PreserveState),
 		"return_expected":            structpb.NewBoolValue(h.ReturnExpected),
 		"resume":                     structpb.NewBoolValue(h.Resume),

@@ -88,6 +88,7 @@ func (d *driver) readCalls(ctx context.Context, u unreadCalls) (readCalls, error
 		switch c.Status {
 		case thread.CallCompleted:
 			read.Done = append(read.Done, mesh.CallSummary(c.Skill, c.Args))
+		case thread.CallNotMade:
 		case thread.CallFailed:
 			read.Failed = append(read.Failed, mesh.CallSummary(c.Skill, c.Args))
 		default:

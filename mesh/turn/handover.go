@@ -88,7 +88,7 @@ func (d *driver) receiver(t *taking, l *leg) (next *leg, said int, err error) {
 		next = &leg{turn: turn.ID, user: turn.User, hops: l.hops + 1}
 		next.start(s, d.key.ID, started.To, mesh.KindHandoff, len(turn.Legs))
 		next.exec.Traceparent = d.traceparent(turn.Traceparent, next.exec.ID)
-		next.handoff = &thread.Handoff{HandoffStarted: started, Turn: turn.ID, By: turn.User}
+		next.handoff = &thread.Handoff{HandoffStarted: started, Turn: turn.ID, By: turn.User, State: mesh.HandoffPending}
 		pending, said = append(pending, turn.Pending()...), len(turn.Posts)
 		return nil
 	})

@@ -81,6 +81,24 @@ func (l *leg) resumeLeg(before *leg) {
 	l.resumed, l.exec, l.ordinal, l.instance = true, before.exec, before.ordinal, before.instance
 }
 
+// refused is how the turn ends, or nil, when its user lacks what the leg's agent requires, which
+// is prepared, and has had the conversation handed over to it: a turn that waited its turn was
+// taken for who had the conversation before. The agent has no part in that.
+func (l *leg) refused() *mesh.TaskMoved {
+	if l.resumed || l.exec.Kind != mesh.KindHandoff {
+		return nil
+	}
+	err := l.entry.WorksFor("turn.runLeg", l.roles)
+	lack := mesh.LackOf(err)
+	if lack == nil {
+		return nil
+	}
+	text := structpb.NewStringValue
+	return &mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_REJECTED, Reason: mesh.ReasonPermission, Message: mesh.Say(mesh.DetailOf(err)),
+		Metadata: a2a.SetExtension(nil, map[string]*structpb.Value{a2a.KeyLack: structpb.NewStructValue(&structpb.Struct{
+			Fields: map[string]*structpb.Value{"permission": text(lack.Permission), "agent": text(lack.Agent)}})})}
+}
+
 // address makes the message that the leg's agent gets: what the user said and
 // no agent had yet, or else what the user said last; with what the agent must
 // know of a handoff.

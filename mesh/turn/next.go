@@ -17,15 +17,16 @@ const maxHops = 9
 func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
 	h := s.Handoff
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
+	taken := d.taken(s, t, next, l.from)
 	switch {
 	case t.Canceled:
 		return nil, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED, Message: mesh.Say(text.Canceled())}
 	case out.kind == legOver && (out.last.Reason == mesh.ReasonInterrupted || l.from == 0):
 		// A leg that could not even be logged will not be when it is tried again.
 		return nil, out.last
-	case h != nil && (h.Seq > l.from || h.Ended > l.from) && l.hops >= maxHops:
+	case taken && l.hops >= maxHops:
 		return nil, call.Failure(reasonHops, text.TooManyHandoffs())
-	case d.taken(s, t, next, l.from):
+	case taken:
 		return next, mesh.TaskMoved{}
 	case out.lost && !d.Interrupt && s.Execution(l.exec.ID).Adoptions < maxAdoptions:
 		next.resumeLeg(l)
@@ -54,13 +55,14 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 }
 
 // taken makes the leg that of the agent to which a handoff of the turn gave the stream, or
-// gave it back, after the Seq; false if none did.
+// gave it back, after the Seq; false if none did. Another agent, which works or asked in a task
+// of its own while the handoff ends, goes on.
 func (d *driver) taken(s *thread.State, t *thread.Execution, next *leg, after mesh.Seq) bool {
 	switch h := s.Handoff; {
 	case h != nil && h.Turn == t.ID && h.Seq > after && h.Active():
 		next.start(s, d.key.ID, h.To, mesh.KindHandoff, len(t.Legs))
 		next.handoff = h
-	case h != nil && h.Ended > after:
+	case h != nil && h.Ended > after && (t.Leg() == nil || t.Leg().Agent == h.To):
 		next.start(s, d.key.ID, d.home(t.Agent), mesh.KindAgent, len(t.Legs))
 		next.returned = h
 	default:

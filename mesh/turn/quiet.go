@@ -6,6 +6,7 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
@@ -71,6 +72,10 @@ func (p *pulse) quiet(most time.Duration, now time.Time) (turn mesh.ExecutionID,
 // pulses per Quiet, so that nobody waits much longer than that.
 const pulses = 4
 
+// maxTelling is how many turns' words are written at a time: enough to fill a commit of
+// the log.
+const maxTelling = 32
+
 // tellQuiet tells the users of turns whose agents say nothing what these do, until ctx is
 // done: one ticker for all turns of the node, which rests while none is worked on.
 func (r *Runner) tellQuiet(ctx context.Context) {
@@ -79,15 +84,19 @@ func (r *Runner) tellQuiet(ctx context.Context) {
 	}
 	tick := time.NewTicker(r.Quiet / pulses)
 	defer tick.Stop()
-	for {
+	for rests := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.busy:
-			tick.Reset(r.Quiet / pulses)
+			if rests { // else each new turn would put off what the others' users are told
+				tick.Reset(r.Quiet / pulses)
+				rests = false
+			}
 		case <-tick.C:
 			if !r.tellAll(ctx) {
 				tick.Stop()
+				rests = true
 			}
 		}
 	}
@@ -101,7 +110,8 @@ func (r *Runner) stir() {
 	}
 }
 
-// tellAll reports whether there are turns at work.
+// tellAll tells those whose turns are quiet, some at a time, so that they share the log's
+// syncs. It reports whether there are turns at work.
 func (r *Runner) tellAll(ctx context.Context) bool {
 	r.mu.Lock()
 	all := make([]*driver, 0, len(r.drivers))
@@ -109,16 +119,22 @@ func (r *Runner) tellAll(ctx context.Context) bool {
 		all = append(all, d)
 	}
 	r.mu.Unlock()
+	var telling errgroup.Group
+	telling.SetLimit(maxTelling)
 	for _, d := range all {
 		now := r.Now()
 		turn, epoch, slow, yes := d.pulse.quiet(r.Quiet, now)
 		if !yes {
 			continue
 		}
-		if err := d.tell(ctx, turn, epoch, slow, now); err != nil && ctx.Err() == nil && !mesh.IsCode(err, mesh.Conflict) && !mesh.IsCode(err, mesh.NotFound) {
-			r.Logger.WarnContext(ctx, "progress of a quiet turn not logged", "thread", d.key.ID, "err", err)
-		}
+		telling.Go(func() error {
+			if err := d.tell(ctx, turn, epoch, slow, now); err != nil && ctx.Err() == nil && !mesh.IsCode(err, mesh.Conflict) && !mesh.IsCode(err, mesh.NotFound) {
+				r.Logger.WarnContext(ctx, "progress of a quiet turn not logged", "thread", d.key.ID, "err", err)
+			}
+			return nil
+		})
 	}
+	_ = telling.Wait() // there are none
 	return len(all) > 0
 }
 

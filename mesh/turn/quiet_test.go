@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,9 @@ import (
 	"agentmesh/mesh/thread/cache"
 )
 
-// told are the words of the node about the turn, each with the seconds after the
+// told are the words of the node about the thread's turn, each with the seconds after the
 // message, and the data that programs read.
-func told(t *testing.T, r *Runner) (words, data []string) {
+func told(t *testing.T, r *Runner, key mesh.ThreadKey) (words, data []string) {
 	t.Helper()
 	events, err := r.Log.Read(context.Background(), key, 0, 1000)
 	must(t, err)
@@ -40,9 +41,15 @@ func told(t *testing.T, r *Runner) (words, data []string) {
 // quietly has the runner work on a turn whose agent plays, with a ticker.
 func quietly(t *testing.T, quiet, most time.Duration, play func(r *Runner, say func(*a2apb.StreamResponse))) *Runner {
 	t.Helper()
+	return quietlyOn(t, &ledger{Backend: mem.Open()}, quiet, most, play)
+}
+
+// quietlyOn is quietly with its log in the store.
+func quietlyOn(t *testing.T, store *ledger, quiet, most time.Duration, play func(r *Runner, say func(*a2apb.StreamResponse))) *Runner {
+	t.Helper()
 	texttest.Fixed(t)
 	a := &agent{canceled: make(chan string, 8)}
-	r := runner(t, &ledger{Backend: mem.Open()}, a)
+	r := runner(t, store, a)
 	a.play = func(say func(*a2apb.StreamResponse)) { play(r, say) }
 	r.Quiet, r.Limits.Time, r.Limits.Silence = quiet, most, time.Hour
 	ctx, stop := context.WithCancel(t.Context())
@@ -81,7 +88,7 @@ func TestAQuietTurnTellsWhoIsAtWork(t *testing.T) {
 		})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		words, data := told(t, r)
+		words, data := told(t, r, key)
 		if diff := cmp.Diff([]string{
 			"30 s: Still working: main.", "60 s: Still working: A, C; 1 of 3 done.", "90 s: Still working: A, C; 1 of 3 done.",
 			"120 s: This is taking longer than expected; still working: A, C; 1 of 3 done.",
@@ -109,21 +116,17 @@ func TestWhatIsNotQuietIsNotTold(t *testing.T) {
 		}
 		say(status("own", asks))
 	}
-	silent := func(_ *Runner, say func(*a2apb.StreamResponse)) {
-		say(task("own"))
-		time.Sleep(5 * time.Minute)
-		say(status("own", completed))
-	}
+	still := silent(func(int64) time.Duration { return 5 * time.Minute })
 	for name, tt := range map[string]struct {
 		quiet time.Duration
 		play  func(*Runner, func(*a2apb.StreamResponse))
-	}{"it talks, and then asks": {30 * time.Second, talks}, "switched off": {-1, silent}} {
+	}{"it talks, and then asks": {30 * time.Second, talks}, "switched off": {-1, still}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := quietly(t, tt.quiet, 0, tt.play)
 				time.Sleep(20 * time.Minute)
 				synctest.Wait()
-				if words, _ := told(t, r); len(words) > 0 {
+				if words, _ := told(t, r, key); len(words) > 0 {
 					t.Errorf("told %q", words)
 				}
 				must(t, r.Close(t.Context()))
@@ -142,9 +145,73 @@ func TestAnAgentWithLittleTimeIsLateSooner(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		words, data := told(t, r)
+		words, data := told(t, r, key)
 		if len(words) != 3 || data[1] != "1 0/0 false" || data[2] != "1 0/0 true" {
 			t.Errorf("told %q %q", words, data)
+		}
+		must(t, r.Close(t.Context()))
+	})
+}
+
+// another is the key of another thread.
+func another(i int) mesh.ThreadKey {
+	return mesh.ThreadKey{Tenant: key.Tenant, ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i+10)}
+}
+
+// silent is an agent that does not say anything until its time is over, which most says of
+// its calls.
+func silent(most func(call int64) time.Duration) func(*Runner, func(*a2apb.StreamResponse)) {
+	var calls atomic.Int64
+	return func(_ *Runner, say func(*a2apb.StreamResponse)) {
+		n := calls.Add(1)
+		own := fmt.Sprint("own", n)
+		say(task(own))
+		time.Sleep(most(n))
+		say(status(own, completed))
+	}
+}
+
+// S4-067: turns that begin on the node do not put off what the user of a quiet one is told.
+func TestAQuietTurnIsToldOfOnABusyNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := quietly(t, 30*time.Second, 0, silent(func(call int64) time.Duration {
+			if call == 1 {
+				return 100 * time.Second
+			}
+			return 0
+		}))
+		for i := range 100 {
+			time.Sleep(time.Second)
+			must(t, r.Take(t.Context(), another(i), opening("t1")))
+		}
+		synctest.Wait()
+		words, _ := told(t, r, key)
+		if diff := cmp.Diff([]string{"30 s: Still working: main.", "60 s: Still working: main.", "90 s: Still working: main."}, words); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		must(t, r.Close(t.Context()))
+	})
+}
+
+// The words of many quiet turns are written together: where the disk takes a second for
+// each, the last user is told as soon as the first.
+func TestManyQuietTurnsAreToldOfAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := quietlyOn(t, &ledger{Backend: mem.Open(), takes: time.Second}, 30*time.Second, 0,
+			silent(func(int64) time.Duration { return 50 * time.Second }))
+		for i := range maxTelling - 1 {
+			go func() { must(t, r.Take(t.Context(), another(i), opening("t1"))) }() // the bubble waits
+		}
+		time.Sleep(5 * time.Minute)
+		want, _ := told(t, r, another(0))
+		if len(want) != 1 {
+			t.Fatalf("told %q", want)
+		}
+		for i := range maxTelling - 1 {
+			words, _ := told(t, r, another(i))
+			if diff := cmp.Diff(want, words); diff != "" {
+				t.Errorf("turn %d was told (-want +got):\n%s", i, diff)
+			}
 		}
 		must(t, r.Close(t.Context()))
 	})

@@ -50,6 +50,9 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	}
 	if l.from == 0 {
 		d.await(ctx, l, w)
+		if refused := l.refused(); refused != nil {
+			return outcome{last: *refused}
+		}
 		switch canceled, err := d.announce(ctx, l); {
 		case ctx.Err() != nil && !d.Interrupt:
 			return outcome{kind: legLost} // nothing was begun
@@ -209,7 +212,7 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 				}
 				continue
 			}
-			if ev.Seq <= r.leg.from {
+			if ev.Seq <= r.leg.from || !r.driver.loses(ctx, r.leg, ev) {
 				continue
 			}
 			r.drain(ctx)

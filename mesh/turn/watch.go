@@ -95,6 +95,20 @@ func concerns(ev *mesh.Event, turn mesh.ExecutionID) bool {
 	return false
 }
 
+// loses reports whether the handoff that the event starts or ends takes the stream away from
+// the leg's agent. One that ends concerns the agent that had it: another one may be at work
+// meanwhile, on the answer to what it asked in a task of its own.
+func (d *driver) loses(ctx context.Context, l *leg, ev *mesh.Event) bool {
+	end, ends := ev.Body.(mesh.HandoffEnded)
+	loses := !ends
+	err := d.States.With(ctx, d.key, func(s *thread.State) error {
+		h := s.Handoff // a later one begins where nobody lost the stream
+		loses = loses || h != nil && h.Seq == end.Started && h.To == l.exec.Agent
+		return nil
+	})
+	return loses || err != nil // who drives on finds out
+}
+
 // drained waits until the agents that lost the user's stream have ended.
 func (d *driver) drained() {
 	for _, done := range d.drains {

@@ -14,10 +14,11 @@ import (
 
 // wayOut adds to a status in which the turn waits for its user, with an agent that it was
 // handed over to, how that agent is left: for programs in the message's metadata, whatever
-// the client speaks, and for people as its last paragraph. An agent whose card has words for
-// it says so itself, if it is one that is trusted: nobody is kept by what a card says.
+// the client speaks, and for people as its last paragraph, unless the question has no room for
+// one. An agent whose card has words for it says so itself, if it is one that is trusted: nobody
+// is kept by what a card says.
 func (d *driver) wayOut(l *leg, moved mesh.TaskMoved) mesh.TaskMoved {
-	if l.exec.Kind != mesh.KindHandoff || !mesh.Interrupted(moved.State) || proto.Size(moved.Message) > maxLeg {
+	if l.exec.Kind != mesh.KindHandoff || !mesh.Interrupted(moved.State) {
 		return moved
 	}
 	own := registry.Params(l.entry.Card).ExitWords
@@ -26,7 +27,7 @@ func (d *driver) wayOut(l *leg, moved mesh.TaskMoved) mesh.TaskMoved {
 		m = mesh.Say("")
 	}
 	words := append([]string{mesh.ExitWord}, own...)
-	if len(own) == 0 || !l.entry.Trusted {
+	if (len(own) == 0 || !l.entry.Trusted) && proto.Size(m) <= maxLeg {
 		say(m, text.WayOut(words...))
 	}
 	list := &structpb.ListValue{}

@@ -20,6 +20,7 @@ const maxShown = 60
 type filler struct {
 	call    *skill.Call
 	secrets map[string]secret
+	shows   bool // secrets stay the placeholders that they are
 }
 
 // request returns the template's request with the values of the call.
@@ -123,6 +124,8 @@ func (f filler) join(pieces []piece, escape func(name, value string) (string, er
 	for _, x := range pieces {
 		value, name := x.text, ""
 		switch {
+		case x.secret != "" && f.shows:
+			value = "{secret:" + x.secret + "}"
 		case x.secret != "":
 			value, name = f.secrets[x.secret].value, "secret"
 		case x.param != "":

@@ -36,7 +36,7 @@ import (
 )
 
 // Handler is how a skill's page names the handler of this package.
-const Handler = "http.request"
+const Handler = skill.RequestHandler
 
 // Defaults of Options.
 const (
@@ -105,7 +105,7 @@ func Handlers(o Options) (map[string]skill.Handler, error) {
 		}
 		s.secrets[name] = secret{value: given.Value, origins: bound}
 	}
-	return map[string]skill.Handler{Handler: skill.HandlerFunc(s.execute)}, nil
+	return map[string]skill.Handler{Handler: skill.HandlerFunc(s.execute).Showing(s.show)}, nil
 }
 
 // minSecret is the shortest secret that can be told from other text, so that

@@ -5,15 +5,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/quote"
 )
 
 // maxRedirects bounds how often a request is sent elsewhere.
@@ -61,6 +66,34 @@ func (s *sender) execute(ctx context.Context, call *skill.Call, env *skill.Env) 
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 	return s.answer(call, t, resp, used)
+}
+
+// show is the request of the skill that is called, as it would be sent, but for its secrets:
+// these are the placeholders of the page.
+func (s *sender) show(call *skill.Call, _ *skill.Env) (string, error) {
+	t, err := parse(call.Of)
+	if err != nil {
+		return "", mesh.Errorf(mesh.Precondition, call.Skill, "The page of the skill %s", mesh.DetailOf(err))
+	}
+	if _, err := s.permit(call.Of, t); err != nil {
+		return "", err
+	}
+	req, err := filler{call: call, shows: true}.request(context.Background(), t)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", req.Method, req.URL)
+	for _, name := range slices.Sorted(maps.Keys(req.Header)) {
+		for _, value := range req.Header[name] {
+			fmt.Fprintf(&b, "%s: %s\n", name, value)
+		}
+	}
+	body, err := io.ReadAll(req.Body)
+	if len(body) > 0 {
+		fmt.Fprintf(&b, "\n%s", quote.Visible(string(body)))
+	}
+	return b.String(), err
 }
 
 // permit refuses requests to where, and with what, they must not go: that is

@@ -50,8 +50,9 @@ type Options struct {
 	Bearer string
 	// Skills are the skill files; the default is those of the mesh.
 	Skills []fs.FS
-	// Limits are those of the mesh.
+	// Limits are those of the mesh, and Quotas what its users may have.
 	Limits node.Limits
+	Quotas node.Quotas
 	// Sessions are those of the mesh.
 	Sessions node.Sessions
 	// Store, if set, returns what the mesh sees of its store of threads.
@@ -93,7 +94,7 @@ func Start(t testing.TB, agents Agents, o Options) *Mesh {
 		o.Skills = []fs.FS{skills.FS}
 	}
 	cfg, opts := nodetest.Config(o.Data), nodetest.Options()
-	cfg.Limits, cfg.Sessions = o.Limits, o.Sessions
+	cfg.Limits, cfg.Quotas, cfg.Sessions = o.Limits, o.Quotas, o.Sessions
 	if o.Tokens != "" {
 		cfg.Auth, cfg.Tokens = "tokens", o.Tokens
 	}

@@ -245,7 +245,7 @@ func connect(t cleaner, name string, p *process, address string) (*server, error
 }
 
 // settings let an agent have as many others work at once as is measured.
-const settings = "limits:\n  turn_agents: 128\n  children: 128\nquotas:\n  user:\n    agents: 128\n"
+const settings = "defaults:\n  orchestrator:\n    max_concurrent_agents: 128\nlimits:\n  turn_agents: 128\n  children: 128\nquotas:\n  user:\n    agents: 128\n"
 
 // startMesh starts a mesh, in a folder of its own, whose main agent is the one that
 // others ask directly.

@@ -48,8 +48,54 @@ func overlay(t *testing.T) string {
 	return path
 }
 
+// exitStore is how a mesh ends that cannot tell any more what is in its data folder.
+const exitStore = 6
+
+// exited is the exit code of a mesh that ended by itself; -1 if it does not.
+func (m *target) exited() int {
+	m.mu.Lock()
+	cmd, gone := m.cmd, m.gone
+	m.mu.Unlock()
+	select {
+	case <-gone:
+		return cmd.ProcessState.ExitCode()
+	case <-time.After(patient):
+		return -1
+	}
+}
+
+// finding R3: a sync that fails ends the mesh, in words and with a code of its own, and the
+// next one has all that was acknowledged.
+func TestAFailedSyncEndsTheMesh(t *testing.T) {
+	m := prepare(t)
+	if err := m.start(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.end(syscall.SIGKILL) })
+	l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+	if err := m.takes(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.faulty(), []byte("sync"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := m.takes(l)
+	for range 20 { // every other sync fails
+		if err != nil {
+			break
+		}
+		err = m.takes(l)
+	}
+	if code := m.exited(); code != exitStore || !strings.Contains(m.words(), "data folder failed") {
+		t.Errorf("after %v it ended with %d: %s", err, code, tail(m.words()))
+	}
+	if err := errors.Join(os.Remove(m.faulty()), m.end(syscall.SIGKILL), m.start(0), m.takes(l)); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+}
+
 // fail lets the disk fail for a while, and sees that the mesh goes on when it is
-// whole again: by itself if it was full; after a restart, if it says so, when
+// whole again: by itself if it was full; after a restart, if it ended, when
 // nobody can tell what is on it.
 func (m *target) fail(l *ledger, chance *rand.Rand) error {
 	what := []string{"full", "sync", "write"}[chance.IntN(3)]
@@ -76,9 +122,9 @@ func (m *target) fail(l *ledger, chance *rand.Rand) error {
 		return m.start(0)
 	}
 	err := m.takes(l)
-	if err != nil && what != "full" && strings.Contains(m.words(), "for_good=true") {
+	if err != nil && what != "full" && m.exited() == exitStore {
 		l.count("stores that stopped", 1)
-		return errors.Join(m.end(syscall.SIGTERM), m.start(0))
+		return errors.Join(m.end(syscall.SIGKILL), m.start(0))
 	}
 	if err != nil {
 		return fmt.Errorf("after the disk (%s) was whole again: %w; the mesh said: %s", what, err, tail(m.words()))

@@ -684,7 +684,10 @@ type SkillCalled struct {
 	// How it was called: "cmd", "use_skill", "direct", "run", "schedule" or "mcp".
 	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	// Version of the skill's file that was called.
-	Version       string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether the mesh had the call not made, because its execution is dry: it is here as it
+	// would have been made. What agents say of it does not count.
+	NotMade       bool `protobuf:"varint,6,opt,name=not_made,json=notMade,proto3" json:"not_made,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +755,13 @@ func (x *SkillCalled) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *SkillCalled) GetNotMade() bool {
+	if x != nil {
+		return x.NotMade
+	}
+	return false
 }
 
 // SkillReturned settles a SkillCalled.
@@ -2100,7 +2110,10 @@ type Execution struct {
 	Context string `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
 	// The W3C traceparent with which whoever does it was called: of a turn, that of its
 	// client's call, or one of its own where the client sent none. Empty or 55 characters.
-	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Whether nothing that it does has an effect: calls of skills that would have one are
+	// recorded and not made, and it dispatches nobody.
+	Dry           bool `protobuf:"varint,15,opt,name=dry,proto3" json:"dry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2231,6 +2244,13 @@ func (x *Execution) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *Execution) GetDry() bool {
+	if x != nil {
+		return x.Dry
+	}
+	return false
 }
 
 // Budget is the most that an execution may use; 0 is no limit. Its deadline is
@@ -2722,13 +2742,14 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\x06append\x18\x02 \x01(\bR\x06append\x12\x1d\n" +
 	"\n" +
 	"last_chunk\x18\x03 \x01(\bR\tlastChunk\x123\n" +
-	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"}\n" +
+	"\bmetadata\x18\x04 \x01(\v2\x17.google.protobuf.StructR\bmetadata\"\x98\x01\n" +
 	"\vSkillCalled\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x12\n" +
 	"\x04args\x18\x03 \x01(\tR\x04args\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xdc\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x19\n" +
+	"\bnot_made\x18\x06 \x01(\bR\anotMade\"\xdc\x01\n" +
 	"\rSkillReturned\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\bR\x06failed\x12\x18\n" +
@@ -2827,7 +2848,7 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1f\n" +
 	"\vartifact_id\x18\x02 \x01(\tR\n" +
 	"artifactId\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\x95\x03\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xa7\x03\n" +
 	"\tExecution\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
@@ -2844,7 +2865,8 @@ const file_mesh_v1_event_proto_rawDesc = "" +
 	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12'\n" +
 	"\x06budget\x18\f \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\x18\n" +
 	"\acontext\x18\r \x01(\tR\acontext\x12 \n" +
-	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\"{\n" +
+	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\x12\x10\n" +
+	"\x03dry\x18\x0f \x01(\bR\x03dry\"{\n" +
 	"\x06Budget\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12+\n" +

@@ -284,7 +284,7 @@ type SkillCall struct {
 	Skill string `protobuf:"bytes,2,opt,name=skill,proto3" json:"skill,omitempty"`
 	// Arguments, a JSON object.
 	Arguments string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// "running", "completed" or "failed".
+	// "running", "completed" or "failed", or "not_made" for one that a dry execution came to.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// What it returned, or why it failed; cut to 4 KiB.
 	Content string `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`

@@ -83,7 +83,10 @@ type RedeemTicketResponse struct {
 	Budget *Budget `protobuf:"bytes,9,opt,name=budget,proto3" json:"budget,omitempty"`
 	// How many instructions the execution was given and has not read: those of before it
 	// began, or before it went on here. They are in the thread.
-	Instructions  int32 `protobuf:"varint,10,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Instructions int32 `protobuf:"varint,10,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// Whether the execution is dry: nothing that it does may have an effect, also where the
+	// mesh does not see it.
+	Dry           bool `protobuf:"varint,11,opt,name=dry,proto3" json:"dry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +191,13 @@ func (x *RedeemTicketResponse) GetInstructions() int32 {
 	return 0
 }
 
+func (x *RedeemTicketResponse) GetDry() bool {
+	if x != nil {
+		return x.Dry
+	}
+	return false
+}
+
 // IssueTicketRequest names an execution.
 type IssueTicketRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -285,7 +295,7 @@ var File_mesh_v1_grant_proto protoreflect.FileDescriptor
 const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\n" +
 	"\x13mesh/v1/grant.proto\x12\amesh.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x15\n" +
-	"\x13RedeemTicketRequest\"\xda\x02\n" +
+	"\x13RedeemTicketRequest\"\xec\x02\n" +
 	"\x14RedeemTicketResponse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\tR\x05grant\x124\n" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12!\n" +
@@ -297,7 +307,8 @@ const file_mesh_v1_grant_proto_rawDesc = "" +
 	"\x05depth\x18\b \x01(\x05R\x05depth\x12'\n" +
 	"\x06budget\x18\t \x01(\v2\x0f.mesh.v1.BudgetR\x06budget\x12\"\n" +
 	"\finstructions\x18\n" +
-	" \x01(\x05R\finstructions\"7\n" +
+	" \x01(\x05R\finstructions\x12\x10\n" +
+	"\x03dry\x18\v \x01(\bR\x03dry\"7\n" +
 	"\x12IssueTicketRequest\x12!\n" +
 	"\fexecution_id\x18\x01 \x01(\tR\vexecutionId\"-\n" +
 	"\x13IssueTicketResponse\x12\x16\n" +

@@ -434,7 +434,7 @@ type Handoff struct {
 	HandoffReason string `protobuf:"bytes,7,opt,name=handoff_reason,json=handoffReason,proto3" json:"handoff_reason,omitempty"`
 	// What the target was told.
 	ContextSummary string `protobuf:"bytes,8,opt,name=context_summary,json=contextSummary,proto3" json:"context_summary,omitempty"`
-	// How many messages went along.
+	// How many messages went along word by word: 0 until the target is asked.
 	ConversationHistoryCount int32 `protobuf:"varint,9,opt,name=conversation_history_count,json=conversationHistoryCount,proto3" json:"conversation_history_count,omitempty"`
 	// Whether the target's state is kept when it ends early.
 	PreserveState bool `protobuf:"varint,10,opt,name=preserve_state,json=preserveState,proto3" json:"preserve_state,omitempty"`

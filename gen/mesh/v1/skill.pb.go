@@ -547,7 +547,10 @@ type SkillProblem struct {
 	// The line, or 0.
 	Line int32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
 	// What is wrong and what to do.
-	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The field that is wrong, as it is called in the front matter, as
+	// "parameters[1].type", or "body"; empty where no field is to blame.
+	Field         string `protobuf:"bytes,4,opt,name=field,proto3" json:"field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -599,6 +602,13 @@ func (x *SkillProblem) GetLine() int32 {
 func (x *SkillProblem) GetDetail() string {
 	if x != nil {
 		return x.Detail
+	}
+	return ""
+}
+
+func (x *SkillProblem) GetField() string {
+	if x != nil {
+		return x.Field
 	}
 	return ""
 }
@@ -2142,11 +2152,12 @@ const file_mesh_v1_skill_proto_rawDesc = "" +
 	"\x12ListSkillsResponse\x12&\n" +
 	"\x06skills\x18\x01 \x03(\v2\x0e.mesh.v1.SkillR\x06skills\x121\n" +
 	"\bproblems\x18\x02 \x03(\v2\x15.mesh.v1.SkillProblemR\bproblems\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"N\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"d\n" +
 	"\fSkillProblem\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x05R\x04line\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"9\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05field\x18\x04 \x01(\tR\x05field\"9\n" +
 	"\x0fGetSkillRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\"L\n" +

@@ -1046,7 +1046,10 @@ type AppendEventsResponse struct {
 	Remaining *Remaining `protobuf:"bytes,6,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	// How many instructions wait that the grant's execution has not read; see
 	// InstructionPosted.
-	Instructions  int32 `protobuf:"varint,9,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Instructions int32 `protobuf:"varint,9,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// The skill calls that the events announced and that are not to be made, by the id of the
+	// call: the execution is dry, and they would have an effect.
+	NotMade       []string `protobuf:"bytes,10,rep,name=not_made,json=notMade,proto3" json:"not_made,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1121,6 +1124,13 @@ func (x *AppendEventsResponse) GetInstructions() int32 {
 		return x.Instructions
 	}
 	return 0
+}
+
+func (x *AppendEventsResponse) GetNotMade() []string {
+	if x != nil {
+		return x.NotMade
+	}
+	return nil
 }
 
 // Remaining is what is left for an execution of all limits that are kept for it: its own,
@@ -1374,14 +1384,16 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13AppendEventsRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x1a\n" +
-	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\x96\x04\n" +
+	"\bdeferred\x18\x03 \x01(\bR\bdeferred\"\xb1\x04\n" +
 	"\x14AppendEventsResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12D\n" +
 	"\atickets\x18\x03 \x03(\v2*.mesh.v1.AppendEventsResponse.TicketsEntryR\atickets\x12D\n" +
 	"\apermits\x18\x04 \x03(\v2*.mesh.v1.AppendEventsResponse.PermitsEntryR\apermits\x12G\n" +
 	"\bcontexts\x18\x05 \x03(\v2+.mesh.v1.AppendEventsResponse.ContextsEntryR\bcontexts\x120\n" +
 	"\tremaining\x18\x06 \x01(\v2\x12.mesh.v1.RemainingR\tremaining\x12\"\n" +
-	"\finstructions\x18\t \x01(\x05R\finstructions\x1a:\n" +
+	"\finstructions\x18\t \x01(\x05R\finstructions\x12\x19\n" +
+	"\bnot_made\x18\n" +
+	" \x03(\tR\anotMade\x1a:\n" +
 	"\fTicketsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

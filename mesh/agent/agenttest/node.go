@@ -42,8 +42,9 @@ type Node struct {
 	Busy    int  // registrations that are to be sent again in a moment
 	Applied bool // which are applied nevertheless
 	Skills  *skill.Catalog
-	Refuse  func(*meshv1.Event) error // what the node does not add, or nil
-	Leases  map[string]string         // agent -> lease
+	Refuse  func(*meshv1.Event) error                             // what the node does not add, or nil
+	Faults  func(source string, create bool) *meshv1.SkillProblem // of skill files beside the usual, or nil
+	Leases  map[string]string                                     // agent -> lease
 	Agents  map[string]*meshv1.Agent
 	Renewed int
 	Redeem  func(mesh.Call) error // refuses tickets, or nil
@@ -233,7 +234,9 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 			res.Tickets[d.GetChild().GetId()] = "ticket for " + d.GetChild().GetAgent()
 			res.Contexts[d.GetChild().GetId()] = "context of " + d.GetChild().GetAgent()
 		}
-		if c := e.GetSkillCalled(); c != nil {
+		if c := e.GetSkillCalled(); c != nil && n.notMade(g, c) {
+			c.NotMade, res.NotMade = true, append(res.NotMade, c.GetCall())
+		} else if c != nil {
 			if res.Permits == nil {
 				res.Permits = map[string]string{}
 			}
@@ -257,6 +260,12 @@ func (n *Node) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequest
 	}
 	res.Instructions = n.instructions(g)
 	return res, nil
+}
+
+// notMade reports whether the call has an effect in an execution that may have none.
+func (n *Node) notMade(g *mesh.Grant, c *meshv1.SkillCalled) bool {
+	s, ok := n.Skills.Get(c.GetSkill())
+	return g.Dry && (!ok || s.HasEffects())
 }
 
 // instructions is how many the grant's execution has not read. n.Mu is held.

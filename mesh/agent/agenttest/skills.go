@@ -70,8 +70,26 @@ func (n *Node) GetSkill(_ context.Context, req *meshv1.GetSkillRequest) (*meshv1
 	return &meshv1.GetSkillResponse{Skill: toProto(s)}, nil
 }
 
+// ValidateSkill implements the RPC.
+func (n *Node) ValidateSkill(_ context.Context, req *meshv1.ValidateSkillRequest) (*meshv1.ValidateSkillResponse, error) {
+	if p := n.fault(req.GetSource(), false); p != nil {
+		return &meshv1.ValidateSkillResponse{Problems: []*meshv1.SkillProblem{p}}, nil
+	}
+	return &meshv1.ValidateSkillResponse{}, nil
+}
+
+func (n *Node) fault(source string, create bool) *meshv1.SkillProblem {
+	if n.Faults == nil {
+		return nil
+	}
+	return n.Faults(source, create)
+}
+
 // CreateSkill implements the RPC.
 func (n *Node) CreateSkill(_ context.Context, req *meshv1.CreateSkillRequest) (*meshv1.CreateSkillResponse, error) {
+	if p := n.fault(req.GetSource(), true); p != nil {
+		return nil, mesh.InvalidField("node", "source."+p.GetField(), "%s", p.GetDetail())
+	}
 	s, err := skill.Parse("", []byte(req.GetSource()))
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -459,5 +460,25 @@ func TestARunWaitsForItsNodeToRestart(t *testing.T) {
 	cancel()
 	if _, err := m.Record(over, &mesh.Event{Body: mesh.StateNoted{Agent: g.Agent}}); err == nil {
 		t.Error("it goes on after its end")
+	}
+}
+
+// finding R7: a node that was started anew sends a message to an agent that has registered
+// again and has not read the answer yet: its grant is got with the secret that this brings.
+func TestAMessageMayComeBeforeTheSecretOfTheRegistration(t *testing.T) {
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	var held atomic.Value
+	held.Store("old")
+	n.Redeem = func(call mesh.Call) error {
+		if call.Holder != "new" {
+			held.Store("new") // the answer arrives after this one
+			return &mesh.Error{Code: mesh.Unauthenticated, Op: "node", Field: "mesh-holder", Detail: "must be the secret"}
+		}
+		return nil
+	}
+	addr, _ := n.Serve(t, nil)
+	call, _, err := meshclient.Redeem(t.Context(), agenttest.Dial(t, addr), n.Call(g), func() string { return held.Load().(string) })
+	if err != nil || call.GrantToken == "" {
+		t.Errorf("redeemed %+v, %v", call, err)
 	}
 }

@@ -74,6 +74,11 @@ func gone(err error) bool {
 	if st, ok := status.FromError(err); ok && st.Code() == codes.Unavailable {
 		return len(st.Details()) == 0 // what the node itself says has some
 	}
+	return stranger(err)
+}
+
+// stranger reports whether the node does not know the secret of the agent.
+func stranger(err error) bool {
 	err = rpc.FromStatus(err)
 	return mesh.IsCode(err, mesh.Unauthenticated) && mesh.FieldOf(err) == rpc.KeyHolder
 }

@@ -56,12 +56,16 @@ type Issued struct {
 }
 
 // RecordCall is Record of the intent to call a skill, under the id, which returns the
-// node's permit for the call.
+// node's permit for the call; nil, without an error, if the call is recorded and not to be
+// made, because the execution is dry.
 func (c *Client) RecordCall(ctx context.Context, id string, called mesh.SkillCalled) (*grant.Permit, error) {
 	const op = "meshclient.RecordCall"
 	res, err := c.record(ctx, []*mesh.Event{{ID: id, Body: called}})
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
+	}
+	if slices.Contains(res.GetNotMade(), called.Call) {
+		return nil, nil
 	}
 	token, ok := res.GetPermits()[called.Call]
 	if !ok {

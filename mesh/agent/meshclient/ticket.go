@@ -7,33 +7,34 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/rpc"
 
 	"google.golang.org/grpc"
 )
 
-// redeemTime bounds how long an agent waits for its grant: whoever called it waits too. Within
-// that, secretTime is how long it waits for another secret than one that does not count.
 const (
+	// redeemTime bounds how long an agent waits for its grant: whoever called it waits too.
 	redeemTime = 10 * time.Second
-	secretTime = 2 * time.Second
-	secretPoll = 10 * time.Millisecond
+	// secretTime is how long the answer to a registration may take to arrive after the
+	// messages that its node sends at once.
+	secretTime  = 2 * time.Second
+	secretEvery = 10 * time.Millisecond
 )
 
 // Redeem returns the call with the grant for its ticket, as the agent that has the secret
 // of its registration, and how many instructions wait for the execution, for [Client.Waiting].
-// An agent that registers anew may be called before it has the node's answer, with the secret:
-// it waits for that.
+// A node at which the agent has just registered anew may send a message before the agent has
+// its new secret: that is waited for.
 func Redeem(ctx context.Context, node grpc.ClientConnInterface, call mesh.Call, secret func() string) (_ mesh.Call, told int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redeemTime)
 	defer cancel()
 	under := mesh.Call{Thread: call.Thread, Traceparent: call.Traceparent, TicketToken: call.TicketToken, Holder: secret()}
 	under.Principal.Tenant = call.Principal.Tenant
-	res, err := meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
-	for waited := time.Duration(0); mesh.IsCode(rpc.FromStatus(err), mesh.Unauthenticated) && waited < secretTime && sleep(ctx, secretPoll); waited += secretPoll {
-		if held := secret(); held != under.Holder {
-			under.Holder = held
-			res, err = meshv1.NewGrantServiceClient(node).RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+	grants := meshv1.NewGrantServiceClient(node)
+	res, err := grants.RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
+	for begun := time.Now(); stranger(err) && time.Since(begun) < secretTime && sleep(ctx, secretEvery); {
+		if s := secret(); s != under.Holder {
+			under.Holder = s
+			res, err = grants.RedeemTicket(mesh.WithCall(ctx, under), &meshv1.RedeemTicketRequest{})
 		}
 	}
 	if err != nil {

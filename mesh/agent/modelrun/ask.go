@@ -35,8 +35,10 @@ func (m *modelRun) asked(ctx context.Context, a *llm.Ask) {
 	m.asks = append(m.asks, mesh.Question{Execution: m.inv.Execution, Call: a.Use.ID, Text: a.Text})
 }
 
-// pauses reports whether a limit was met at which the user is asked.
-func (m *modelRun) pauses() bool { return m.trip != nil && (m.Pause || limit.Shared(m.trip.Limit)) }
+// pauses reports whether a limit was met at which the user is asked: where a yes helps.
+func (m *modelRun) pauses() bool {
+	return m.trip != nil && limit.Renewed(m.trip.Limit) && (m.Pause || limit.Shared(m.trip.Limit))
+}
 
 // ask is what the user is asked when the run is over; without text for nothing.
 func (m *modelRun) ask(ctx context.Context) agent.Ask {

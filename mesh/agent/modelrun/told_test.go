@@ -41,7 +41,7 @@ func read(d *agenttest.Desk) (ids []string) {
 	return ids
 }
 
-// finding O6: what an agent is told while it works, its model reads before its next
+// finding O6, S1-126: what an agent is told while it works, its model reads before its next
 // reply, once, and that is in the log; also what comes while it answers.
 func TestAModelReadsWhatTheAgentIsTold(t *testing.T) {
 	agenttest.EachFace(t, func(t *testing.T, face skilltools.Face) {

@@ -23,7 +23,7 @@ func (t *Tools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
 		out.Text = command.Defuse(out.Text) // of a template, the blocks are meant
 	}
 	if trip := limit.TripOf(r.Err); trip != nil {
-		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free}
+		out.Trip = &llm.Trip{Limit: trip.Limit, Used: trip.Used, Most: trip.Most, Detail: trip.Detail(), Free: trip.Free, Conclude: !limit.Renewed(trip.Limit)}
 		// What to do about it is the loop's to say: results get into reports.
 		out.Text = text.CallFailed(call.Skill, trip.Text())
 	}
@@ -106,7 +106,7 @@ func (t *Tools) Begin(ctx context.Context, s *skill.Skill, call *skill.Call) (sk
 	if err != nil {
 		return skill.Begun{}, mesh.Wrap(op, err)
 	}
-	return skill.Begun{Key: key, Permit: permit}, nil
+	return skill.Begun{Key: key, Permit: permit, NotMade: permit == nil}, nil
 }
 
 // End implements [skill.Journal]. That an effect has been had is sent at once: a call

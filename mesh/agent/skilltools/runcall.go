@@ -133,7 +133,7 @@ func (t *Tools) returned(ctx context.Context) (*skill.Result, error) {
 		return nil, err
 	}
 	c := did.Call(runCall)
-	if c == nil || c.Unsettled() {
+	if c == nil || c.Returned == 0 {
 		return nil, nil
 	}
 	r := &skill.Result{Status: skill.StatusOK, Content: c.Content, Files: c.Files}

@@ -147,6 +147,7 @@ func New(ctx context.Context, inv *agent.Invocation, o Options) (*Tools, error) 
 	t.executor = skill.NewExecutor(skill.Config{
 		Lookup: t.lookup, Handlers: o.Handlers, Allowed: t.allowed, Names: t.names, Timeout: o.Timeout,
 		Approver: approver{t}, Breaker: breaker(t.env.State), Budget: t, Journal: t, Notifier: notifier,
+		Dry: inv.Grant.Dry,
 	})
 	return t, nil
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,31 +42,33 @@ func (g *gateway) serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	g.docs.serve(w, r, mimeJSON, "max-age=60")
 }
 
-// serveHealth answers 200 {"status":"ok"}, with what is wrong otherwise, or 503 with the
-// reason.
-func (g *gateway) serveHealth(w http.ResponseWriter, r *http.Request) {
-	answer := struct {
-		Status   string   `json:"status"`
-		Reason   string   `json:"reason,omitempty"`
-		Warnings []string `json:"warnings,omitempty"`
-	}{Status: "ok"}
-	if g.opts.Warnings != nil {
-		answer.Warnings = g.opts.Warnings()
-	}
-	code := http.StatusOK
-	if g.opts.Health != nil {
-		if err := g.opts.Health(r.Context()); err != nil {
-			code, answer.Status, answer.Reason = http.StatusServiceUnavailable, "unavailable", mesh.DetailOf(err)
-			if answer.Reason == "" {
-				answer.Reason = "the node cannot serve; its log says why"
-			}
-			g.opts.Logger.Warn("not healthy", "err", err)
+// serveHealth answers 200 {"status":"ok"}, with what is wrong otherwise, or 503 with what
+// the check, if it is not nil, says.
+func (g *gateway) serveHealth(check func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer := struct {
+			Status   string   `json:"status"`
+			Reason   string   `json:"reason,omitempty"`
+			Warnings []string `json:"warnings,omitempty"`
+		}{Status: "ok"}
+		if g.opts.Warnings != nil {
+			answer.Warnings = g.opts.Warnings()
 		}
-	}
-	w.Header().Set("Content-Type", mimeJSON)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		g.opts.Logger.Debug("health not delivered", "err", err)
+		code := http.StatusOK
+		if check != nil {
+			if err := check(r.Context()); err != nil {
+				code, answer.Status, answer.Reason = http.StatusServiceUnavailable, "unavailable", mesh.DetailOf(err)
+				if answer.Reason == "" {
+					answer.Reason = "the node cannot serve; its log says why"
+				}
+				g.opts.Logger.Warn("not healthy", "path", r.URL.Path, "err", err)
+			}
+		}
+		w.Header().Set("Content-Type", mimeJSON)
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(code)
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			g.opts.Logger.Debug("health not delivered", "err", err)
+		}
 	}
 }

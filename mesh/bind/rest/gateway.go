@@ -86,6 +86,9 @@ type Options struct {
 	// Health returns why the node cannot serve, or nil. Without Health the
 	// node is healthy as long as it answers.
 	Health func(ctx context.Context) error
+	// Ready returns why the node is not to be given work now, or nil. Without Ready it
+	// is ready as long as it answers.
+	Ready func(ctx context.Context) error
 	// Warnings names what is wrong while the node serves, for anybody. Without Warnings
 	// there is nothing.
 	Warnings func() []string
@@ -256,7 +259,9 @@ func (g *gateway) handler() http.Handler {
 		case "/.well-known/jwks.json":
 			g.readOnly(w, r, g.serveKeys)
 		case "/healthz":
-			g.readOnly(w, r, g.serveHealth)
+			g.readOnly(w, r, g.serveHealth(g.opts.Health))
+		case "/readyz":
+			g.readOnly(w, r, g.serveHealth(g.opts.Ready))
 		case "/openapi.json":
 			g.readOnly(w, r, g.serveOpenAPI)
 		case metricsPath:

@@ -100,7 +100,7 @@ func partsText(parts legacy.ContentParts) string {
 }
 
 // Clients of v0.3 that nobody here wrote do all they can do with a task, and
-// get the errors that they know (S4-002, S4-054).
+// get the errors that they know (S4-002, S4-054, S4-077).
 func TestClientsOfV03Converse(t *testing.T) {
 	w := newWorld(t)
 	for name, client := range legacyClients(w) {

@@ -108,7 +108,7 @@ var layers = map[string]layer{
 	"agents/chain":              {7, []string{"mesh", "mesh/agent", "mesh/dispatch"}},
 	"agents/roster":             {7, []string{"mesh", "mesh/limit", "mesh/node", "mesh/skill"}},
 	"agents/specialist":         {7, []string{"mesh", "mesh/agent", "mesh/agent/...", "mesh/llm", "mesh/skill"}},
-	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/session", "mesh/skill"}},
+	"agents/skillbuilder":       {7, []string{"gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/dispatch", "mesh/llm", "mesh/session", "mesh/skill", "mesh/skill/command", "mesh/thread"}},
 	"agentcards":                {7, nil},
 	"docs":                      {7, nil},
 	"docs/examples/consult":     {8, []string{"gen/mesh/v1"}},

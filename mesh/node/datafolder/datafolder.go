@@ -38,6 +38,7 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 				first, last, sum := store.Head()
 				return audit.Head{First: first, Last: last, Hash: sum}
 			},
-			Close: func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
+			Health: func() node.Health { return node.Health(store.Health()) },
+			Close:  func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
 	}
 }

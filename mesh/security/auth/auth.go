@@ -140,7 +140,7 @@ func underGrant(v *grant.Verifier, c rpc.Credentials) (mesh.Principal, error) {
 		return p, otherTenant(op, "grant")
 	case c.Thread != "" && c.Thread != g.Thread:
 		e := mesh.ThreadNotFound(op)
-		e.Forbidden = true
+		e.Forbidden, e.Field = true, rpc.KeyThread
 		return p, e
 	case c.User != "" && c.User != g.User:
 		return p, denied(op, rpc.KeyUser, "must be the user of the grant; leave it out")

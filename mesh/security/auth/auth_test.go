@@ -301,6 +301,9 @@ func TestWhatDisagreesWithAGrantIsRefused(t *testing.T) {
 					if !mesh.IsCode(err, tt.code) || !bytes.Contains([]byte(mesh.DetailOf(err)), []byte(tt.says)) {
 						t.Errorf("got %v, want %v saying %q", err, tt.code, tt.says)
 					}
+					if tt.code == mesh.NotFound && mesh.FieldOf(err) != "thread-id" { // as the caller named it
+						t.Errorf("it is about %q", mesh.FieldOf(err))
+					}
 				})
 			}
 		}

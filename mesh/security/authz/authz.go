@@ -53,6 +53,9 @@ type Rule struct {
 	// end; it judges that itself. Under the grant of an execution that is over, no other
 	// method may be called.
 	Settles bool
+	// Effects says that the method does something besides what is in the thread's log, where
+	// the mesh judges each event: not under a grant that is dry.
+	Effects bool
 	// Audit says that calls are recorded, as acts of administration; others are when they
 	// are refused. Resource is the field of the request, or else of the response, that names what a call is about, as
 	// "skill.name": for the record, and for policies that are asked for the action.
@@ -93,6 +96,9 @@ func (t Table) Authorize(_ context.Context, p mesh.Principal, method string) err
 			Detail: "agents do not call this for their work; users and programs call it with a credential of their own and without mesh-grant"}
 	case p.Grant != nil && (rule.Grant == AlsoGrant || rule.Grant == OnlyGrant && rule.Action != "") && !p.Can(rule.Action):
 		return Denied(op, rule.Action)
+	case p.Grant != nil && p.Grant.Dry && rule.Effects:
+		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant",
+			Detail: "the work of this grant is a dry run, in which nothing is changed or sent; go on as if it had been done"}
 	case p.Grant != nil && rule.Capability != "" && !p.Grant.Has(rule.Capability):
 		return &mesh.Error{Code: mesh.Denied, Op: op, Field: "mesh-grant", Detail: fmt.Sprintf("the agent %s is not trusted with %s: "+
 			"it was registered by who may not trust agents; have a tenant-admin or the operator register it, or the operator name it in trusted_agents", p.Grant.Agent, rule.Capability)}

@@ -94,6 +94,15 @@ func TestUnderAGrantTheDefaultIsNo(t *testing.T) {
 	if bare["StartHandoff"] || bare["CreateSkill"] || len(bare) != len(allowed) {
 		t.Errorf("under a grant without capabilities an agent may call %v", bare)
 	}
+	dry := may(mesh.Principal{Grant: &mesh.Grant{Dry: true, Capabilities: mesh.CapabilitiesFor(mesh.Roles())}, Roles: mesh.Roles()})
+	for _, m := range []string{"StartHandoff", "EndHandoff", "CreateSkill", "PutState", "DeleteState"} {
+		if dry[m] {
+			t.Errorf("under a grant that is dry %s may be called", m)
+		}
+	}
+	if !dry["AppendEvents"] || !dry["GetState"] || len(dry) != len(allowed)-3 {
+		t.Errorf("under a grant that is dry an agent may call %v", dry)
+	}
 	err := authz.Node().Authorize(t.Context(), mesh.Principal{Roles: mesh.Roles()}, "/mesh.v1.StateService/PutState")
 	if !mesh.IsCode(err, mesh.Unauthenticated) || mesh.FieldOf(err) != "mesh-grant" {
 		t.Errorf("without a grant, what is for agents alone: %v", err)

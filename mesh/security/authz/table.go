@@ -50,8 +50,8 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.ExecutionService_CancelExecution_FullMethodName: {Action: mesh.ActCancelOwn, Audit: true, Resource: "execution_id"},
 		meshv1.ExecutionService_TellExecution_FullMethodName:   {Action: mesh.ActChat, Audit: true, Resource: "execution_id"},
 
-		meshv1.HandoffService_StartHandoff_FullMethodName: {Action: mesh.ActHandoff, Grant: OnlyGrant, Capability: mesh.CapHandoff, Resource: "target_agent"},
-		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant},
+		meshv1.HandoffService_StartHandoff_FullMethodName: {Action: mesh.ActHandoff, Grant: OnlyGrant, Capability: mesh.CapHandoff, Resource: "target_agent", Effects: true},
+		meshv1.HandoffService_EndHandoff_FullMethodName:   {Action: mesh.ActHandoff, Grant: MayGrant, Effects: true},
 		meshv1.HandoffService_GetHandoff_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant},
 
 		meshv1.RegistryService_RegisterAgent_FullMethodName:       {Action: mesh.ActRegister, Audit: true, Resource: "name"},
@@ -67,7 +67,7 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.SkillService_ListSkillDomains_FullMethodName: {Grant: MayGrant},
 		meshv1.SkillService_WatchSkills_FullMethodName:      {Grant: MayGrant},
 		meshv1.SkillService_ValidateSkill_FullMethodName:    {Grant: MayGrant},
-		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant, Capability: mesh.CapCreateSkill, Audit: true, Resource: "skill.name"},
+		meshv1.SkillService_CreateSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Grant: AlsoGrant, Capability: mesh.CapCreateSkill, Audit: true, Resource: "skill.name", Effects: true},
 		meshv1.SkillService_DeleteSkill_FullMethodName:      {Action: mesh.ActCreateSkill, Audit: true, Resource: "name"},
 		meshv1.SkillService_ReloadSkills_FullMethodName:     {Action: mesh.ActCreateSkill, Audit: true},
 		meshv1.SkillService_RunSkill_FullMethodName:         {Action: mesh.ActSkillCall, Resource: "name"},
@@ -76,8 +76,8 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.SkillService_ResetBreaker_FullMethodName:     {Action: mesh.ActResetBreaker, Audit: true, Resource: "name"},
 
 		meshv1.StateService_GetState_FullMethodName:    {Grant: OnlyGrant, Resource: "kind"},
-		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant, Resource: "kind"},
-		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant, Resource: "kind"},
+		meshv1.StateService_PutState_FullMethodName:    {Grant: OnlyGrant, Resource: "kind", Effects: true},
+		meshv1.StateService_DeleteState_FullMethodName: {Grant: OnlyGrant, Resource: "kind", Effects: true},
 		meshv1.StateService_ListState_FullMethodName:   {Grant: OnlyGrant, Resource: "kind"},
 
 		meshv1.GrantService_RedeemTicket_FullMethodName: {Grant: OnlyTicket},

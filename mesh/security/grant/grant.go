@@ -73,6 +73,7 @@ type payload struct {
 	Expires      int64             `json:"exp"`
 	Budget       budget            `json:"bud,omitzero"`
 	Made         int64             `json:"iat,omitempty"` // of a ticket
+	Dry          bool              `json:"dry,omitempty"`
 }
 
 type actor struct {
@@ -93,7 +94,7 @@ func payloadOf(g mesh.Grant, made int64) payload {
 		chain = append(chain, actor(a))
 	}
 	return payload{version, g.ID, g.Tenant, g.User, g.Thread, g.Execution, g.Parent, g.Turn,
-		g.Agent, g.Holder, chain, g.Skills, g.Capabilities, g.Depth, g.Expires, budget(g.Budget), made}
+		g.Agent, g.Holder, chain, g.Skills, g.Capabilities, g.Depth, g.Expires, budget(g.Budget), made, g.Dry}
 }
 
 // grant is the caller's, but for what it points to, which is shared and which nobody
@@ -106,7 +107,7 @@ func (p *payload) grant() *mesh.Grant {
 	return &mesh.Grant{
 		ID: p.ID, Tenant: p.Tenant, User: p.User, Thread: p.Thread, Execution: p.Execution, Parent: p.Parent,
 		Turn: p.Turn, Agent: p.Agent, Holder: p.Holder, Chain: chain, Skills: slices.Clip(p.Skills),
-		Capabilities: slices.Clip(p.Capabilities), Depth: p.Depth, Expires: p.Expires, Budget: mesh.Budget(p.Budget),
+		Capabilities: slices.Clip(p.Capabilities), Depth: p.Depth, Expires: p.Expires, Budget: mesh.Budget(p.Budget), Dry: p.Dry,
 	}
 }
 

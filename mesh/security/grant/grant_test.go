@@ -239,6 +239,22 @@ func TestKeysOfTheWrongLengthAreRefused(t *testing.T) {
 	}
 }
 
+// What is dry stays so, in the token and below it, and has nobody act for it outside of the mesh.
+func TestWhatIsDryStaysSo(t *testing.T) {
+	parent := full()
+	for name, child := range map[string]mesh.Execution{"of the parent": {ID: child}, "of its own": {ID: child, Dry: true}} {
+		parent.Dry = !child.Dry
+		g, err := grant.Narrow(&parent, child, "mail", nil, now)
+		if err != nil || !g.Dry || g.Depth != 0 || len(g.Capabilities) > 0 {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+		s := signer(t, 1)
+		if got, err := verifier(t, s, now).Check(s.Issue(g)); err != nil || !got.Dry {
+			t.Errorf("%s: checked %+v, %v", name, got, err)
+		}
+	}
+}
+
 // Without a clock of its own, a verifier has the machine's.
 func TestAVerifierWithoutAClockUsesThePresent(t *testing.T) {
 	s := signer(t, 1)

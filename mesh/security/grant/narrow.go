@@ -18,7 +18,8 @@ const (
 // on the agent. Tenant, user, thread, turn and capabilities are the parent's;
 // the skills are as given and must all be among the parent's; the depth is one
 // less; the end is the child's deadline or the parent's end, whichever is
-// earlier, and so are the other parts of the budget. A parent without an agent, that of a turn, begins the chain.
+// earlier, and so are the other parts of the budget. What is dry stays so, and has neither
+// capabilities nor depth. A parent without an agent, that of a turn, begins the chain.
 //
 // It refuses as Denied: an agent that is in the chain already (the detail
 // shows the cycle), a skill that the parent does not have (named), a parent
@@ -44,14 +45,18 @@ func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []str
 		}
 		expires = min(expires, ceilSeconds(child.Deadline))
 	}
-	return mesh.Grant{
+	g := mesh.Grant{
 		Tenant: parent.Tenant, User: parent.User, Thread: parent.Thread, Turn: parent.Turn,
 		Execution: child.ID, Parent: parent.Execution, Agent: agent,
 		Chain:        append(slices.Clone(parent.Chain), mesh.Actor{Agent: agent, Execution: child.ID}),
 		Skills:       slices.Clone(skills),
 		Capabilities: slices.Clone(parent.Capabilities),
-		Depth:        parent.Depth - 1, Expires: expires, Budget: child.Budget.Within(parent.Budget),
-	}, nil
+		Depth:        parent.Depth - 1, Expires: expires, Budget: child.Budget.Within(parent.Budget), Dry: parent.Dry || child.Dry,
+	}
+	if g.Dry { // others would act outside of the mesh
+		g.Depth, g.Capabilities = 0, nil
+	}
+	return g, nil
 }
 
 func checkChild(op string, parent *mesh.Grant, child mesh.Execution, agent string) error {

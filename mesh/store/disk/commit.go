@@ -2,7 +2,6 @@ package disk
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"time"
@@ -116,6 +115,7 @@ func (s *Store) commitLoop() {
 	for range s.wake {
 		for s.commitNext() {
 		}
+		s.lookAgain()
 	}
 	for s.commitNext() {
 	}
@@ -324,21 +324,15 @@ func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
 // they are not there, or nothing is ever written again: the index must not differ
 // from the log.
 func (s *Store) write(recs []segment.Record) error {
-	const op = "disk.commit"
 	begun := time.Now()
 	_, err := s.log.Append(recs)
 	s.took = time.Since(begun)
 	if err == nil {
 		s.commits++
-		return nil
+	} else {
+		s.logger.Error("commit failed", "path", s.path, "err", err)
 	}
-	stopped := errors.Is(err, segment.ErrStopped)
-	s.logger.Error("commit failed", "path", s.path, "for_good", stopped, "err", err)
-	if stopped {
-		return mesh.Errorf(mesh.Unavailable, op,
-			"The node's data folder failed; its operator must restart it and, if that fails, restore a copy: %w", err)
-	}
-	return mesh.Errorf(mesh.Unavailable, op, "The node could not write to its disk; try again: %w", err)
+	return s.noteHealth(err)
 }
 
 func numbers(positions []mesh.Pos) []int64 {

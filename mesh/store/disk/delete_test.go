@@ -66,7 +66,7 @@ func TestADeletionThatFailsLeavesTheThread(t *testing.T) {
 	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); err != nil {
 		t.Fatal(err)
 	}
-	failSync(s, 1)
+	failWrite(s)
 	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); !errors.Is(err, errDisk) {
 		t.Fatal(err)
 	}

@@ -15,6 +15,10 @@
 //
 // Everything may be used concurrently. Readers never wait for the disk's sync.
 //
+// A full disk, and one that can only be read, takes nothing and serves what it has, until
+// there is room again; after a sync that failed nothing is written any more. [Store.Health]
+// tells both.
+//
 // It is not for several processes, keeps an index of all threads in memory (12
 // bytes an event, 40 more for each that has an id), and reads the whole folder
 // when it opens.
@@ -63,6 +67,10 @@ type Store struct {
 	due     bool // not all of the queue is deferred
 	ticking bool // what is deferred will be due
 	closed  bool
+	health  Health
+	changed chan struct{} // closed when health is another
+	probing bool          // look will be set
+	look    bool          // whether there is room again
 	wake    chan struct{} // capacity 1; closed by Close
 	done    chan struct{} // closed when the committer has ended
 
@@ -111,7 +119,7 @@ func Open(path string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{
-		path: path, opts: opts, hold: h, logger: opts.Logger, pending: map[string]value{},
+		path: path, opts: opts, hold: h, logger: opts.Logger, pending: map[string]value{}, changed: make(chan struct{}),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), tidy: make(chan struct{}, 1), kept: make(chan struct{}),
 	}
 	defer func() {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
@@ -15,14 +17,17 @@ import (
 	"agentmesh/mesh/threadlog/logtest"
 )
 
-// failSync makes the next n syncs fail, after the write.
-func failSync(s *Store, n int) {
-	failed := 0
+// failWrite makes the next write fail, and failSync the next sync, after its write.
+func failWrite(s *Store) { failNext(s, false) }
+func failSync(s *Store)  { failNext(s, true) }
+
+func failNext(s *Store, sync bool) {
+	failed := false
 	s.disk().on(func(c call) error {
-		if !c.sync || failed == n {
+		if c.sync != sync || failed {
 			return nil
 		}
-		failed++
+		failed = true
 		return errDisk
 	})
 }
@@ -51,12 +56,12 @@ func TestAFailedCommitFailsAllInItAndLeavesNothing(t *testing.T) {
 		})
 	}
 	waitForQueue(s, len(errs))
-	syncs := 0
-	s.disk().on(func(c call) error { // not that of the commit that is held
-		if c.sync {
-			syncs++
+	writes := 0
+	s.disk().on(func(c call) error { // not that of the commit that is held, which was before
+		if !c.sync {
+			writes++
 		}
-		if c.sync && syncs == 2 {
+		if !c.sync && writes == 1 {
 			return errDisk
 		}
 		return nil
@@ -94,27 +99,38 @@ func TestAFailedCommitFailsAllInItAndLeavesNothing(t *testing.T) {
 
 func TestWritingGoesOnAfterAFailureThatLeftNothing(t *testing.T) {
 	s := openNew(t)
-	failSync(s, 1)
+	failWrite(s)
 	if _, err := s.Append(t.Context(), logtest.Key(1), fact("x")); !mesh.IsCode(err, mesh.Unavailable) {
 		t.Errorf("got %v", err)
+	}
+	if h := s.Health(); h.Fault == nil || h.Final {
+		t.Errorf("after it the health is %+v", h)
 	}
 	if at, err := s.Append(t.Context(), logtest.Key(1), fact("y")); err != nil || at.Seqs[0] != 1 {
 		t.Errorf("got %v, %v", at, err)
 	}
+	if h := s.Health(); h.Fault != nil {
+		t.Errorf("in the end the health is %+v", h)
+	}
 }
 
-// A sync may fail after the write that makes the transaction count. Nobody can
-// tell then what the disk holds, so nothing more is written on top of it, and
-// whoever opens the file next finds it whole.
-func TestNothingIsWrittenAfterAFailureThatMayHaveLeftSomething(t *testing.T) {
+// finding R3: after a sync that failed nobody can tell what the disk holds, and the next sync
+// may say that all is well. So nothing more is written on top of it, which whoever looks at
+// the store's health is told, and whoever opens the folder next finds it whole.
+func TestNothingIsWrittenAfterASyncThatFailed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
 	s := openAt(t, path)
-	failSync(s, 2)
+	healthy := s.Health()
+	failSync(s)
 	for _, data := range []string{"may be there", "must not be there"} {
 		_, err := s.Append(t.Context(), logtest.Key(1), fact(data))
 		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
 			t.Errorf("%s: %v", data, err)
 		}
+	}
+	<-healthy.Changed
+	if h := s.Health(); !h.Final || !errors.Is(h.Fault, errDisk) {
+		t.Errorf("its health is %+v", h)
 	}
 	if recs, err := s.Scan(t.Context(), 0, 10); err != nil || len(recs) != 0 {
 		t.Errorf("readers see %v, %v", recs, err)
@@ -125,6 +141,35 @@ func TestNothingIsWrittenAfterAFailureThatMayHaveLeftSomething(t *testing.T) {
 	recs, err := openAt(t, path).Scan(t.Context(), 0, 10)
 	if err != nil || len(recs) > 1 || len(recs) == 1 && string(recs[0].Data) != "may be there" {
 		t.Errorf("the file has %v, %v", recs, err)
+	}
+}
+
+// finding R3: whoever is told that a store cannot write sends it nothing; so it looks by
+// itself whether it can again, in the last file and where it needs another one.
+func TestAFullDiskHealsWithoutAnAppend(t *testing.T) {
+	for name, size := range map[string]int{"in a segment": 10, "behind one": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			s := openNew(t)
+			s.disk().on(func(c call) error {
+				if !c.sync {
+					return errDisk
+				}
+				return nil
+			})
+			if _, err := s.Append(t.Context(), logtest.Key(1), fact(strings.Repeat("x", size))); !errors.Is(err, errDisk) {
+				t.Fatal(err)
+			}
+			ill := s.Health()
+			time.Sleep(2 * probeTime)
+			if h := s.Health(); h.Fault == nil || h.Final {
+				t.Errorf("while it is full the health is %+v", h)
+			}
+			s.disk().on(nil)
+			<-ill.Changed
+			if h := s.Health(); h.Fault != nil {
+				t.Errorf("its health is %+v", h)
+			}
+		})
 	}
 }
 
@@ -200,12 +245,14 @@ func failCalls(t *testing.T, from, times int) {
 		}
 	}
 	check(s, 0)
+	stopped := 0
+	if s.Health().Final {
+		stopped = 1
+	} else if len(refused) > times {
+		t.Errorf("%d calls failed, and %d requests", times, len(refused))
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
-	}
-	stopped := 0
-	if times > 1 && len(refused) > times {
-		stopped = 1
 	}
 	check(openAt(t, path), stopped)
 }

@@ -76,8 +76,9 @@ const (
 var (
 	// ErrDamaged is why a log is refused, or a record cannot be read.
 	ErrDamaged = errors.New("damaged")
-	// ErrStopped is why nothing is appended any more: what a commit that failed
-	// left in the file could not be taken away.
+	// ErrStopped is why nothing is appended any more: a sync failed, so that nobody
+	// can tell what is on disk, or what a commit that failed left in the file could
+	// not be taken away.
 	ErrStopped = errors.New("nothing is written any more")
 )
 
@@ -95,6 +96,7 @@ type Log struct {
 	// The appender's own.
 	frame   frame
 	stopped error
+	wanted  int64     // bytes of the last frame that could not be written
 	scratch []byte    // of Open
 	next    chan made // of the segment that is made ready; nil while none is
 
@@ -174,12 +176,16 @@ func (l *Log) Last() int64 {
 // and have the numbers from first on. After an error none of them is there, nor
 // will be, unless the error is ErrStopped: then nobody can tell until the log is
 // opened again, and nothing more is appended. It is called by one goroutine.
+//
+// A sync that failed is never tried again: the system may have dropped what it could not
+// write, and say of the next sync that all is well.
 func (l *Log) Append(recs []Record) (first int64, err error) {
 	if l.stopped != nil {
 		return 0, l.stopped
 	}
 	size := frameSize(recs)
 	seg := l.segs[len(l.segs)-1]
+	l.wanted = size
 	if seg.end+size > seg.size {
 		if seg, err = l.roll(size); err != nil {
 			return 0, err
@@ -187,12 +193,11 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	}
 	first = l.last + 1
 	b, offsets := l.frame.build(seg.salt, first, seg.end, recs)
-	_, err = l.disk.WriteAt(seg.file, b, seg.end)
-	if err == nil {
-		err = l.disk.Sync(seg.file)
-	}
-	if err != nil {
+	if _, err = l.disk.WriteAt(seg.file, b, seg.end); err != nil {
 		return 0, l.undo(seg, len(b), err)
+	}
+	if err = l.sync(seg); err != nil {
+		return 0, err
 	}
 	l.mu.Lock()
 	seg.offsets = append(seg.offsets, offsets...)
@@ -204,6 +209,37 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	}
 	return first, nil
 }
+
+// sync returns when the segment is on disk; if that fails, the log has stopped.
+func (l *Log) sync(seg *segment) error {
+	if err := l.disk.Sync(seg.file); err != nil {
+		l.stopped = fmt.Errorf("%w: %w", ErrStopped, err)
+		return l.stopped
+	}
+	return nil
+}
+
+// Try reports whether there is again what the last append that failed needed, without one:
+// it writes zeros where the next frame goes, which are there already, or begins a new segment
+// if the last one is too full. It is the appender's.
+func (l *Log) Try() error {
+	if l.stopped != nil {
+		return l.stopped
+	}
+	seg := l.segs[len(l.segs)-1]
+	room := seg.size - seg.end
+	if l.wanted > room {
+		_, err := l.roll(l.wanted)
+		return err
+	}
+	if err := writeZeros(l.disk, seg.file, seg.end, int(min(room, probeSize))); err != nil {
+		return err
+	}
+	return l.sync(seg)
+}
+
+// probeSize is how many bytes Try writes, if there is room.
+const probeSize = 4 << 10
 
 // undo takes back a frame of that size, as far as it was written: what WriteAt says
 // of that after an error is less than is there.

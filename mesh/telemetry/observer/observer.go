@@ -100,7 +100,9 @@ func (o *Observer) Added(key mesh.ThreadKey, events []*mesh.Event, took time.Dur
 			}
 			continue
 		case mesh.SkillCalled:
-			o.calls.Add(call{e.Execution, b.Call}, e)
+			if !b.NotMade {
+				o.calls.Add(call{e.Execution, b.Call}, e)
+			}
 			continue
 		case mesh.ModelReplied:
 			o.t.Replied(b.Model, b.Usage)
@@ -260,7 +262,7 @@ func (o *Observer) tellAgain(ctx context.Context, key mesh.ThreadKey, turn mesh.
 		}
 	}
 	for _, c := range thread.SkillCalls(events) {
-		if c.Turn == turn.ID && !c.Unsettled() {
+		if c.Turn == turn.ID && !c.Unsettled() && c.Status != thread.CallNotMade {
 			o.t.SkillCalled(telemetry.SkillCall{Thread: key, Execution: c.Execution, Agent: c.Agent, Traceparent: turn.Traceparent, Key: c.Key, Call: c.Call, Skill: c.Skill, Source: c.Source,
 				Failed: c.Status == thread.CallFailed, Begun: c.Started, Took: c.Duration, Args: c.Args, Result: c.Content + c.Error})
 		}

@@ -25,7 +25,7 @@ func bodyToProto(p *meshv1.Event, body mesh.Body) {
 			Message: b.Message, User: b.User, Digest: b.Digest, Permissions: texts[mesh.Role, string](b.Roles), Credential: b.Credential, Exit: b.Exit}}
 	case mesh.SkillCalled:
 		p.Body = &meshv1.Event_SkillCalled{SkillCalled: &meshv1.SkillCalled{
-			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version}}
+			Call: b.Call, Skill: b.Skill, Args: b.Args, Source: b.Source, Version: b.Version, NotMade: b.NotMade}}
 	case mesh.SkillReturned:
 		p.Body = &meshv1.Event_SkillReturned{SkillReturned: &meshv1.SkillReturned{
 			Call: b.Call, Failed: b.Failed, Content: b.Content, Files: b.Files,
@@ -97,7 +97,7 @@ func bodyFromProto(p *meshv1.Event) mesh.Body {
 			Roles: rolesOf(v.GetPermissions()), Credential: v.GetCredential(), Exit: v.GetExit()}
 	case *meshv1.Event_SkillCalled:
 		v := b.SkillCalled
-		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion()}
+		return mesh.SkillCalled{Call: v.GetCall(), Skill: v.GetSkill(), Args: v.GetArgs(), Source: v.GetSource(), Version: v.GetVersion(), NotMade: v.GetNotMade()}
 	case *meshv1.Event_SkillReturned:
 		v := b.SkillReturned
 		return mesh.SkillReturned{Call: v.GetCall(), Failed: v.GetFailed(), Content: v.GetContent(),
@@ -217,7 +217,7 @@ func ExecutionToProto(x mesh.Execution) *meshv1.Execution {
 		Id: string(x.ID), Parent: string(x.Parent), Kind: string(x.Kind), Agent: x.Agent, User: x.User,
 		Label: x.Label, Text: x.Text, Skills: x.Skills,
 		MaxToolCalls: toInt32(x.MaxToolCalls), Deadline: timeToProto(x.Deadline), Budget: BudgetToProto(x.Budget),
-		Context: x.Context, Traceparent: x.Traceparent,
+		Context: x.Context, Traceparent: x.Traceparent, Dry: x.Dry,
 	}
 	for _, d := range x.DependsOn {
 		p.DependsOn = append(p.DependsOn, string(d))
@@ -233,7 +233,7 @@ func ExecutionFromProto(p *meshv1.Execution) mesh.Execution {
 		Agent: p.GetAgent(), User: p.GetUser(), Label: p.GetLabel(), Text: p.GetText(), Skills: p.GetSkills(),
 		MaxToolCalls: int(p.GetMaxToolCalls()), Deadline: timeFromProto(p.GetDeadline()),
 		Budget:  mesh.Budget{Calls: p.GetBudget().GetCalls(), Tokens: p.GetBudget().GetTokens(), Cost: p.GetBudget().GetCostMicrodollars(), Agents: p.GetBudget().GetAgents()},
-		Context: p.GetContext(), Traceparent: p.GetTraceparent(),
+		Context: p.GetContext(), Traceparent: p.GetTraceparent(), Dry: p.GetDry(),
 	}
 	for _, d := range p.GetDependsOn() {
 		x.DependsOn = append(x.DependsOn, mesh.ExecutionID(d))

@@ -1,0 +1,90 @@
+package disk
+
+import (
+	"errors"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/segment"
+)
+
+// Health is whether the store can commit.
+type Health struct {
+	// Fault is why the last commit failed; nil if it did not, or there is room again.
+	// What is there is read all the same.
+	Fault error
+	// Final says that nothing is written any more: what is on disk is known only when
+	// the folder is opened again.
+	Final bool
+	// Changed is closed when the next Health is another.
+	Changed <-chan struct{}
+}
+
+// Health returns whether the store can commit now.
+func (s *Store) Health() Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.health
+	h.Changed = s.changed
+	return h
+}
+
+// probeTime is how long after a commit that failed, or a look, it is looked whether another
+// one would succeed: those who are told of a fault may have stopped to write.
+const probeTime = 500 * time.Millisecond
+
+// noteHealth notes how a commit went, or a look whether one would succeed. The outcome is
+// the error for whoever wanted it.
+func (s *Store) noteHealth(err error) error {
+	const op = "disk.commit"
+	if err != nil {
+		final := errors.Is(err, segment.ErrStopped)
+		if final {
+			err = mesh.Errorf(mesh.Unavailable, op,
+				"The node's data folder failed; its operator must restart it and, if that fails, restore a copy: %w", err)
+		} else {
+			err = mesh.Errorf(mesh.Unavailable, op, "The node could not write to its disk; try again: %w", err)
+		}
+		s.setHealth(Health{Fault: err, Final: final})
+		return err
+	}
+	s.setHealth(Health{})
+	return nil
+}
+
+func (s *Store) setHealth(h Health) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.health
+	s.health = h
+	if (was.Fault == nil) != (h.Fault == nil) || was.Final != h.Final {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	if h.Fault != nil && !h.Final && !s.probing {
+		s.probing = true
+		time.AfterFunc(probeTime, s.probe)
+	}
+}
+
+// probe has the committer look whether it can commit again.
+func (s *Store) probe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probing = false
+	if !s.closed {
+		s.look = true
+		s.rouse()
+	}
+}
+
+// lookAgain looks whether a commit would succeed, if that is wanted and not known.
+func (s *Store) lookAgain() {
+	s.mu.Lock()
+	wanted := s.look && s.health.Fault != nil && !s.health.Final
+	s.look = false
+	s.mu.Unlock()
+	if wanted && s.noteHealth(s.log.Try()) == nil {
+		s.logger.Info("commits would succeed again", "path", s.path)
+	}
+}
