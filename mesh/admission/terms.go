@@ -73,7 +73,9 @@ func (w *ruling) atWork() (n int) {
 			n++
 		}
 	}
-	for _, x := range w.st.Executions() {
+	all := w.st.Executions()
+	for i := len(all) - 1; i >= 0 && all[i].ID != w.mine.ID; i-- { // what it dispatched came after it
+		x := all[i]
 		if x.Parent == w.mine.ID && x.Status() == thread.StatusRunning && !w.over[x.ID] && !w.away.over[x.ID] && (x.Deadline.IsZero() || w.now.Before(x.Deadline)) {
 			n++
 		}
