@@ -2,11 +2,12 @@ package node
 
 import (
 	"context"
-	"io/fs"
 	"testing"
 	"time"
 
-	"agentmesh/agentcards"
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/registry"
@@ -20,14 +21,10 @@ func TestTheNodeKeepsWhatIsSetForWhoHasOthersWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := fs.ReadFile(agentcards.FS, "orchestrator.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	card, err := registry.ParseCard("orchestrator.json", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := &a2apb.AgentCard{Name: "foreign", Description: "d", Version: "1", DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		Skills: []*a2apb.AgentSkill{{Id: "orchestration", Name: "o", Description: "d", Tags: []string{"o"}}},
+		Capabilities: &a2apb.AgentCapabilities{Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
+			Params: &structpb.Struct{Fields: map[string]*structpb.Value{"orchestration": structpb.NewBoolValue(true)}}}}}}
 	_, err = agents.Register(t.Context(), mesh.Principal{Tenant: "t", Roles: []mesh.Role{mesh.RoleAgentPublisher}},
 		registry.Request{Name: "foreign", Endpoint: "127.0.0.1:1", Lease: time.Minute, Card: card})
 	if err != nil {
