@@ -350,6 +350,8 @@ const (
 	ReasonDeclined    = "DECLINED"            // the user did not want it to go on
 	ReasonDelivered   = "MESSAGE_DELIVERED"   // the user's further message goes to the agent
 	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
+	ReasonAwaitsPlace = "AWAITS_PLACE"        // of an order, in no event: who dispatched it has as many agents at work as it may
+	ReasonAwaitsOther = "AWAITS_DEPENDENCY"   // of an order, in no event: what it depends on is not over
 	ReasonQueued      = "NODE_BUSY"           // of an order: it waits until fewer agents work on the node
 	ReasonAwaited     = "AGENT_AWAITED"       // its agent is not there, and may be back in a moment
 	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice

@@ -166,7 +166,7 @@ func TestAtTheLimitOfAgentsTheUserIsAskedWhetherToGoOn(t *testing.T) {
 	}
 }
 
-// finding O2. S0-068, S0-071, S0-124: when the orchestrator has taken all its steps, who is
+// finding O2. S0-068, S0-071, S0-124, S1-025: when the orchestrator has taken all its steps, who is
 // at work ends first, and the report has it; a yes goes on with the results.
 func TestAtTheLimitOfStepsWhatIsAtWorkEndsBeforeTheUserIsAsked(t *testing.T) {
 	texttest.Fixed(t)
@@ -213,7 +213,7 @@ func TestTheAgentWithTheUsersStreamAsksAtItsLimitOfSteps(t *testing.T) {
 	}
 }
 
-// pitfalls B2. S1-025, S1-038: when the time of the orchestrator is over, who is at work is
+// pitfalls B2. S1-038: when the time of the orchestrator is over, who is at work is
 // canceled, what arrived is delivered, the model concludes without tools, and the user reads
 // the conclusion and is asked; what waited is not begun. A yes goes on with a fresh time.
 func TestWhenTheTimeOfAnOrchestratorIsOverItConcludesWithWhatArrived(t *testing.T) {

@@ -63,6 +63,7 @@ func isNotTaken(t rapid.TB, before talk, said string) {
 
 // finding O4: what has no word of what is being built, and is not marked as a part of it, is
 // never in the draft before the user said that it is an answer; then it is taken as it was said.
+// A bare yes, to the question whether it is one or something else, does not say so.
 func TestWhatHasNothingOfTheDraftIsNotTaken(t *testing.T) {
 	t.Parallel()
 	steps := []talk{at(t), at(t, "ok"), at(t, "ok", "ok")}
@@ -83,7 +84,10 @@ func TestWhatHasNothingOfTheDraftIsNotTaken(t *testing.T) {
 		isNotTaken(t, at, said)
 		asked, move := at.hear(at.hears(said))
 		if asked.Waits == session.ForMeant {
-			yes := rapid.SampledFrom([]string{"answer", "It is an answer", "yes", "for the skill", "my answer, please"}).Draw(t, "yes")
+			if again, move := asked.hear(asked.hears("yes")); move.Do == session.Take || again.Other != said {
+				t.Fatalf("a yes, after %q, leads to %+v and asks about %q", said, move, again.Other)
+			}
+			yes := rapid.SampledFrom([]string{"answer", "It is an answer", "yes, an answer", "for the skill", "my answer, please"}).Draw(t, "yes")
 			if _, move = asked.hear(asked.hears(yes)); move != (session.Move{Do: session.Take, Words: said}) {
 				t.Fatalf("%q, after %q, leads to %+v", yes, said, move)
 			}

@@ -28,6 +28,8 @@ func (t talk) hears(text string) session.Input {
 		in.Kind, in.Words = session.Main, strings.TrimSpace(m[1])
 	case t.toTheSession(said, text) != "":
 		in.Kind = t.toTheSession(said, text)
+	case t.Waits == session.ForMeant && isYes(text): // to which of both
+		in.Kind, in.Words = session.Unclear, ""
 	case isGreeting(text):
 		in.Kind = session.Back
 	case wantsAnother(text) && (t.Draft.Purpose != "" || t.Waits != session.ForAnswer):
@@ -71,7 +73,7 @@ func (t talk) toTheSession(said, text string) session.Kind {
 		}
 	case session.ForMeant:
 		switch {
-		case isYes(text) || means(text, "answer", "skill", "you"):
+		case means(text, "answer", "skill", "you"):
 			return session.Yes
 		case isNo(text) || means(text, "main"):
 			return session.No

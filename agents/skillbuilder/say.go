@@ -114,9 +114,11 @@ func (t talk) welcomeBack() string {
 	}
 	text := "Welcome back! Would you like to continue creating " + t.Draft.title() + "? Say “yes” to continue"
 	if t.Other != "" {
-		return text + ", or “no” to start with the one that " + t.Other + "."
+		text += ", or “no” to start with the one that " + t.Other
+	} else {
+		text += ", or “no” to start a new one"
 	}
-	return text + ", or “no” to start a new one."
+	return text + ", which drops what there is of this one."
 }
 
 // choice is asked of a user who wants another skill while one is being built: it names the

@@ -157,7 +157,8 @@ func (p *portrait) time() {
 // orchestrator adds how the agent has others work.
 func (p *portrait) orchestrator() {
 	x := p.x
-	o := dispatch.Options{Profile: dispatch.Profile(x.Profile), MaxConcurrent: x.MaxConcurrentAgents, Timeout: x.AgentTimeout, Budget: x.MaxBudget}.Filled()
+	said := dispatch.Options{Profile: dispatch.Profile(x.Profile), MaxConcurrent: x.MaxConcurrentAgents, Timeout: x.AgentTimeout, Budget: x.MaxBudget}
+	o := said.Filled()
 	p.set("orchestrator.max_concurrent_agents", o.MaxConcurrent, "default")
 	p.set("orchestrator.agent_timeout", o.Timeout, "default")
 	p.set("orchestrator.max_budget", o.Budget, "default")

@@ -96,7 +96,7 @@ func speakV03(t *testing.T, m *realMesh, thread, task, text string) heardTurn {
 		if ended(h.state) {
 			t.Errorf("after the end of the turn came %v", s)
 		}
-		h.state = mesh.TaskState(a2apb.TaskState_value["TASK_STATE_"+strings.ToUpper(strings.ReplaceAll(string(s), "-", "_"))])
+		h.state = legacyState(s)
 	}
 	for e, err := range a2aclient.NewJSONRPCTransport("http://"+m.http+"/", web).SendStreamingMessage(timely(t), &legacy.MessageSendParams{Message: msg}) {
 		if err != nil {
@@ -121,6 +121,10 @@ func speakV03(t *testing.T, m *realMesh, thread, task, text string) heardTurn {
 		t.Errorf("%d final updates, and it ended %v", finals, h.state)
 	}
 	return h
+}
+
+func legacyState(s legacy.TaskState) mesh.TaskState {
+	return mesh.TaskState(a2apb.TaskState_value["TASK_STATE_"+strings.ToUpper(strings.ReplaceAll(string(s), "-", "_"))])
 }
 
 // speakLate does not wait for the answer, and subscribes when the stream has changed hands:
@@ -217,6 +221,8 @@ type webhook struct {
 	t      *testing.T
 	thread string
 	over   chan struct{} // closed when the turn has ended
+	// again has what it was told, for one that may be told twice; nil for one that may not.
+	again map[string]bool
 
 	mu    sync.Mutex
 	heard heardTurn
@@ -233,6 +239,12 @@ func (w *webhook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.t.Errorf("the webhook got %s: %v", body, err)
 		return
+	}
+	if w.again[string(body)] {
+		return
+	}
+	if w.again != nil {
+		w.again[string(body)] = true
 	}
 	if w.heard.task == "" {
 		w.heard.task = u.GetStatusUpdate().GetTaskId() + u.GetArtifactUpdate().GetTaskId()

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
@@ -75,6 +77,18 @@ func TestAnAgentThatAsksOutlivesKill9(t *testing.T) {
 	}
 	if len(answered) != 1 {
 		t.Errorf("it was answered as %v", answered)
+	}
+	called, returned := map[string]string{}, map[string]int{} // as the log has it, by the call
+	for _, e := range events {
+		for _, use := range e.GetModelReplied().GetTools() {
+			called[use.GetId()+" "+e.GetExecutionId()] = use.GetName()
+		}
+		if r := e.GetToolReturned(); r.GetName() != "" && called[r.GetCall()+" "+e.GetExecutionId()] == r.GetName() && !r.GetFailed() && r.GetContent() != "" {
+			returned[r.GetName()]++
+		}
+	}
+	if d := cmp.Diff(map[string]int{"consult_agent": 1, "dispatch_agent": 1, "answer_agent": 1, "request_help": 1}, returned); d != "" {
+		t.Errorf("calls with results in the log (-want +got):\n%s", d)
 	}
 	shown := m.mesh("threads", "follow", thread, "--timeout", "1s").stdout
 	for _, want := range []string{"orchestrator.consult_agent", "orchestrator.dispatch_agent", "orchestrator.answer_agent", "orchestrator.request_help"} {

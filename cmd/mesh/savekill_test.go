@@ -116,7 +116,5 @@ func (s save) run(t *testing.T, at moment) int {
 // answer says one thing more in the task that was heard of, or a new one.
 func (k *killed) answer(t *testing.T, thread, line string, h heardTurn) heardTurn {
 	t.Helper()
-	req := userMessage(thread, line)
-	req.Message.TaskId = h.task
-	return k.hear(t, thread, req, h)
+	return k.hear(t, byGRPC, messageIn(thread, h.task, line), h)
 }

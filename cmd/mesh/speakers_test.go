@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,8 @@ type heardTurn struct {
 	parts   []*a2apb.Part // of artifacts and status messages, in their order
 	handoff bool          // our extension told of a handoff
 	seq     mesh.Seq      // of the last update, for who counts them
+	// shown are the artifacts as a client keeps them: what comes of one anew replaces it.
+	shown []*a2apb.Artifact
 }
 
 // hear adds an update of a stream, and checks that it belongs there.
@@ -66,9 +69,23 @@ func (h *heardTurn) hear(t *testing.T, u *a2apb.StreamResponse, thread string) {
 		id, in = p.ArtifactUpdate.GetTaskId(), p.ArtifactUpdate.GetContextId()
 		h.text += partsText(p.ArtifactUpdate.GetArtifact().GetParts())
 		h.parts = append(h.parts, p.ArtifactUpdate.GetArtifact().GetParts()...)
+		h.keep(p.ArtifactUpdate)
 	}
 	if id != h.task || in != thread {
 		t.Errorf("an update of task %q in %q, want %q in %q", id, in, h.task, thread)
+	}
+}
+
+// keep takes what the update has of an artifact.
+func (h *heardTurn) keep(u *a2apb.TaskArtifactUpdateEvent) {
+	i := slices.IndexFunc(h.shown, func(a *a2apb.Artifact) bool { return a.GetArtifactId() == u.GetArtifact().GetArtifactId() })
+	switch {
+	case i < 0:
+		h.shown = append(h.shown, proto.CloneOf(u.GetArtifact()))
+	case u.GetAppend():
+		h.shown[i].Parts = append(h.shown[i].Parts, u.GetArtifact().GetParts()...)
+	default:
+		h.shown[i] = proto.CloneOf(u.GetArtifact())
 	}
 }
 

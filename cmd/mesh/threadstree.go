@@ -127,6 +127,15 @@ func (t *tree) line(x *meshv1.ExecutionInfo, now time.Time) string {
 	if after := t.names(x.GetExecution().GetDependsOn()); after != "" {
 		fields = append(fields, "after "+after)
 	}
+	if x.GetWave() > 1 {
+		fields = append(fields, fmt.Sprint("wave ", x.GetWave()))
+	}
+	if x.GetDelivered() {
+		fields = append(fields, "delivered")
+	}
+	if about := x.GetContext(); about != "" {
+		fields = append(fields, fmt.Sprintf("with %q", clip(about, 60)))
+	}
 	if text := x.GetExecution().GetText(); text != "" {
 		fields = append(fields, fmt.Sprintf("%q", clip(text, 60)))
 	}
@@ -208,76 +217,6 @@ func callLine(c *meshv1.SkillCall) string {
 		fields = append(fields, fmt.Sprintf("%q", clip(c.GetContent(), 60)))
 	}
 	return strings.Join(fields, "  ")
-}
-
-// showTree prints the thread's executions and, with follow, what becomes of them until
-// nobody works any more.
-func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON bool) error {
-	t, err := c.executions(ctx, id, true)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		for _, x := range t.all {
-			if err := printJSON(a, x); err != nil {
-				return err
-			}
-		}
-	} else {
-		a.printf("%s", t.text(time.Now()))
-	}
-	if !follow || !t.works() {
-		return nil
-	}
-	p := pace{every: treeEvery}
-	for ev, err := range c.followThread(ctx, id, t.seq) {
-		if err != nil {
-			return timeUp(ctx, err)
-		}
-		if eventpb.KindOf(ev) == "artifact_appended" || ev.GetSeq() <= t.seq { // text, or what is told already
-			continue
-		}
-		if err := p.wait(ctx); err != nil {
-			return timeUp(ctx, err)
-		}
-		next, err := c.executions(ctx, id, false)
-		if err != nil {
-			return err
-		}
-		if err := a.printNews(t, next, asJSON); err != nil {
-			return err
-		}
-		if t = next; !t.works() {
-			break
-		}
-	}
-	if asJSON {
-		return nil
-	}
-	if t, err = c.executions(ctx, id, true); err == nil {
-		a.printf("\n%s", t.text(time.Now()))
-	}
-	return err
-}
-
-// treeEvery is how often a tree that is followed is read anew at most: what happens meanwhile is
-// told at once.
-const treeEvery = 200 * time.Millisecond
-
-// A pace lets something happen once in so long at most, and the first time at once.
-type pace struct {
-	every time.Duration
-	last  time.Time
-}
-
-func (p *pace) wait(ctx context.Context) error {
-	select {
-	case <-time.After(p.every - time.Since(p.last)):
-		p.last = time.Now()
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // works reports whether an agent is at work in the thread.

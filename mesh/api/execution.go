@@ -105,7 +105,7 @@ func (s *Executions) ListExecutions(ctx context.Context, req *meshv1.ListExecuti
 				resp.NextPageToken = strconv.FormatInt(after, 36)
 				break
 			}
-			resp.Executions, after = append(resp.Executions, overview(x, totals[x.ID])), int64(x.Opened)
+			resp.Executions, after = append(resp.Executions, overview(st, x, totals[x.ID])), int64(x.Opened)
 		}
 		return nil
 	})
@@ -139,13 +139,16 @@ func listed(st *thread.State, x *thread.Execution, req *meshv1.ListExecutionsReq
 }
 
 // overview is the execution as it is listed.
-func overview(x *thread.Execution, total thread.Total) *meshv1.ExecutionInfo {
+func overview(st *thread.State, x *thread.Execution, total thread.Total) *meshv1.ExecutionInfo {
 	out := &meshv1.ExecutionInfo{
-		Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, Status: x.Status(), Reason: x.Reason,
+		Execution: eventpb.ExecutionToProto(x.Execution), State: x.State, Status: x.Status(), Reason: st.Why(x),
 		Detail: mesh.TextOf(x.Message), Started: timestamppb.New(x.Started),
 		Usage: eventpb.UsageToProto(x.Usage), TotalUsage: eventpb.UsageToProto(total.Usage),
 		SkillCalls: count(x.SkillCalls), ToolCalls: count(x.ToolCalls), TotalSkillCalls: count(total.SkillCalls), TotalToolCalls: count(total.ToolCalls),
-		SubAgents: count(total.Below), Depth: count(total.Depth), Instructions: count(len(x.Instructions)), Instance: x.Instance,
+		SubAgents: count(total.Below), Depth: count(total.Depth), Instructions: count(len(x.Instructions)), Instance: x.Instance, Delivered: x.Delivery != "",
+	}
+	if x.Accepted != nil {
+		out.Context, out.Wave = x.Accepted.Context, count(x.Accepted.Wave)
 	}
 	if x.State == a2apb.TaskState_TASK_STATE_FAILED && out.Detail == "" {
 		out.Detail = mesh.Clip(x.Result, maxShownContent)
@@ -179,7 +182,7 @@ func (s *Executions) GetExecution(ctx context.Context, req *meshv1.GetExecutionR
 		if err != nil {
 			return err
 		}
-		resp.Execution = overview(x, st.Totals()[id])
+		resp.Execution = overview(st, x, st.Totals()[id])
 		resp.Execution.Result = x.Result
 		from, to = x.Opened, cmp.Or(x.Ended, st.Seq)
 		return nil
@@ -311,7 +314,7 @@ func said(id mesh.ExecutionID, p mesh.Principal, b mesh.Body) *mesh.Event {
 func (s *Executions) now(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID) (out *meshv1.ExecutionInfo, err error) {
 	return out, s.threads.states.With(ctx, key, func(st *thread.State) error {
 		if x := st.Execution(id); x != nil {
-			out = overview(x, st.Totals()[id])
+			out = overview(st, x, st.Totals()[id])
 		}
 		return nil
 	})

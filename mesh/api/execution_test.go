@@ -88,6 +88,32 @@ func (c *crew) list(t *testing.T, req *meshv1.ListExecutionsRequest) []string {
 	}
 }
 
+// finding O8: whoever looks sees of an order what it was told besides, its wave, for what it
+// waits, also where no event says so, and whether its result was delivered.
+func TestAnOrderSaysForWhatItWaits(t *testing.T) {
+	c := newCrew(t)
+	accept := func(label, context string, wave int, after ...mesh.ExecutionID) mesh.ExecutionID {
+		x := mesh.Execution{ID: mesh.NewExecutionID(c.key.ID), Parent: c.boss.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Label: label, Text: "do " + label, DependsOn: after}
+		c.log(t, c.boss.Execution, mesh.DispatchAccepted{Child: x, Context: context, Wave: wave})
+		return x.ID
+	}
+	a := accept("a", "in haste", 1)
+	b := accept("b", "", 2, a)
+	queued := accept("c", "", 1)
+	c.log(t, queued, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_SUBMITTED, Reason: mesh.ReasonQueued})
+	want := []string{"0 main pending ", "1 orchestrator running ", "2 a pending AWAITS_PLACE", "2 b pending AWAITS_DEPENDENCY", "2 c pending NODE_BUSY"}
+	if got := c.list(t, &meshv1.ListExecutionsRequest{}); !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+	c.log(t, c.boss.Execution, mesh.DispatchSettled{Child: a, State: a2apb.TaskState_TASK_STATE_COMPLETED}, mesh.ResultsDelivered{Executions: []mesh.ExecutionID{a}, Text: "done"})
+	for id, want := range map[mesh.ExecutionID]string{a: " in haste 1 true", b: "AWAITS_PLACE  2 false"} {
+		got, err := c.GetExecution(user(t), &meshv1.GetExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(id)})
+		if x := got.GetExecution(); err != nil || fmt.Sprint(x.GetReason(), " ", x.GetContext(), " ", x.GetWave(), " ", x.GetDelivered()) != want {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
 // S1-010, S1-060, S1-061, S1-062, S1-064, S1-072, S1-076, S1-079, S1-082, S1-093,
 // S1-103, S1-105, S1-108, S1-111: whatever an agent was asked is an execution of the same
 // turn, below who asked for it, with its task, its true state and what it and all below
@@ -362,46 +388,5 @@ func TestAnAgentAtWorkIsTold(t *testing.T) {
 	c.log(t, c.boss.Execution, mesh.DispatchSettled{Child: c.ids["a"], State: a2apb.TaskState_TASK_STATE_COMPLETED})
 	if got, err := tell("late"); err != nil || got.GetOutcome() != "already_completed" || got.GetExecution().GetStatus() != "completed" {
 		t.Errorf("over: %v, %v", got, err)
-	}
-}
-
-// What an agent was told is known however late it is sent again, so that it is told once; and
-// there is an end to what it can be told.
-func TestAnInstructionThatIsSentAgainLateIsToldOnce(t *testing.T) {
-	c := newCrew(t, "a")
-	tell := func(id string) error {
-		return errOf(c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["a"]), Text: "use blue", RequestId: id}))
-	}
-	for n := range thread.MaxTold {
-		if err := tell(fmt.Sprint("r-", n)); err != nil {
-			t.Fatal(n, err)
-		}
-		c.log(t, c.ids["a"], mesh.InstructionPosted{ID: fmt.Sprint("r-", n), Read: true})
-	}
-	if err := tell("one-more"); !mesh.IsCode(err, mesh.Exhausted) || mesh.FieldOf(err) != "text" {
-		t.Errorf("more than may be: %v", err)
-	}
-	if got, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["a"]), Text: "use blue", RequestId: "r-0"}); err != nil || got.GetOutcome() != "accepted" || got.GetExecution().GetInstructions() != 0 {
-		t.Errorf("sent again: %v, %v", got, err)
-	}
-}
-
-// An agent that is to end, or whose turn or dispatcher is, is told nothing more.
-func TestAnAgentThatIsToEndIsToldNothing(t *testing.T) {
-	c := newCrew(t, "a", "c")
-	deep := c.dispatch(t, c.ids["c"], "worker", "deep")
-	refused := func(id mesh.ExecutionID) bool {
-		_, err := c.TellExecution(user(t), &meshv1.TellExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(id), Text: "use blue"})
-		return mesh.IsCode(err, mesh.Precondition) && mesh.FieldOf(err) == "execution_id"
-	}
-	if _, err := c.CancelExecution(user(t), &meshv1.CancelExecutionRequest{ThreadId: c.key.ID, ExecutionId: string(c.ids["c"])}); err != nil {
-		t.Fatal(err)
-	}
-	if !refused(c.ids["c"]) || !refused(deep) || refused(c.ids["a"]) {
-		t.Error("of one that is canceled, one below it and another one, not the first two are told nothing")
-	}
-	c.log(t, c.turn, mesh.CancelRequested{By: "ann"})
-	if !refused(c.ids["a"]) {
-		t.Error("one whose turn is canceled is told something")
 	}
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -32,7 +33,7 @@ var (
 )
 
 // Whatever graph is dispatched, whatever agents do, whoever cancels, whichever limit is met
-// and wherever the process is killed: every order begins once, after all that it depends on
+// and wherever the process is killed, or stops: every order begins once, after all that it depends on
 // completed; it has one end, and one delivery, which says what the log says; no more agents
 // work at once, and are dispatched, than may, of which the node, which keeps that too, need
 // not remind the dispatcher; and nothing is left at work (S0-128, S0-129,
@@ -62,15 +63,17 @@ type course struct {
 	opts    dispatch.Options
 	batches [][]mesh.ToolUse
 	crashes int // that are still to come
+	stops   int // and orderly ends of the process
 	users   int // agents that the user is still to end
 	whole   bool
 	ended   bool // the user ended the turn
 	asked   bool // the last run had asked the user when it was closed
+	stopped bool // the process of the last run stopped before that was over
 }
 
 func newCourse(t *testing.T, seed uint64) *course {
 	random := rand.New(rand.NewPCG(seed, 1))
-	c := &course{house: newHouse(t, random), crashes: random.IntN(4), users: random.IntN(3), whole: random.IntN(6) == 0}
+	c := &course{house: newHouse(t, random), crashes: random.IntN(4), stops: random.IntN(3), users: random.IntN(3), whole: random.IntN(6) == 0}
 	c.limits = limit.Budgets{TurnAgents: 1 + random.IntN(14), AgentSteps: 1 + random.IntN(6), Children: 4 + random.IntN(20)}
 	c.places = 1 + random.IntN(6)
 	c.opts = dispatch.Options{
@@ -113,7 +116,7 @@ func (c *course) run() {
 		c.pursue(p, inv.GoesOn())
 		ask, err := c.work(p, inv)
 		switch {
-		case p.dead():
+		case p.dead() || c.stopped:
 			c.over(p)
 			c.mu.Lock()
 			c.most = c.opts.MaxConcurrent // who was at work has no place until it is taken up
@@ -148,8 +151,8 @@ func (c *course) run() {
 
 // work is the run of the orchestrator in a process, up to its end or the question.
 func (c *course) work(p *process, inv agent.Invocation) (ask bool, err error) {
-	ctx, cancel := context.WithCancel(p.ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	defer cancel(nil)
 	inv.Execution, inv.Thread, inv.User, inv.Grant = c.exec, c.key, "ann", c.grant
 	inv.Mesh, err = meshclient.New(p, mesh.Call{Principal: mesh.Principal{Tenant: c.key.Tenant, User: "ann", Grant: c.grant}})
 	if err != nil {
@@ -173,8 +176,20 @@ func (c *course) work(p *process, inv agent.Invocation) (ask bool, err error) {
 		others.Go(func() { // the user ends the turn
 			select {
 			case <-time.After(after):
-				c.ended = !p.dead()
-				cancel()
+				if c.ended = !p.dead() && ctx.Err() == nil; c.ended {
+					cancel(nil)
+				}
+			case <-ctx.Done():
+			}
+		})
+	}
+	if c.stops > 0 {
+		c.stops--
+		after := time.Duration(c.random(400)) * time.Second
+		others.Go(func() {
+			select {
+			case <-time.After(after):
+				cancel(agent.ErrShutdown)
 			case <-ctx.Done():
 			}
 		})
@@ -188,7 +203,10 @@ func (c *course) work(p *process, inv agent.Invocation) (ask bool, err error) {
 		err = closed
 	}
 	_ = inv.Mesh.Close(context.WithoutCancel(ctx))
-	cancel()
+	if c.stopped = errors.Is(context.Cause(ctx), agent.ErrShutdown); c.stopped && !p.dead() {
+		p.die() // from here on nobody hears of it
+	}
+	cancel(nil)
 	others.Wait()
 	if c.mu.Lock(); !p.dead() && !ask {
 		if left, _ := c.atWork(c.state()); len(left) > 0 {

@@ -211,7 +211,8 @@ func (q *question) maybe(it *happened) bool {
 }
 
 func (q *question) wanted(x *trail.Entry) bool {
-	return (q.req.GetUserId() == "" || x.GetUserId() == q.req.GetUserId()) && (q.req.GetAgent() == "" || trail.Concerns(x, q.req.GetAgent()))
+	user := q.req.GetUserId()
+	return (user == "" || x.GetUserId() == user || x.GetActor() == "user:"+user) && (q.req.GetAgent() == "" || trail.Concerns(x, q.req.GetAgent()))
 }
 
 // entry returns that of what happened, how many bytes of text were looked at for it and how

@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/audit/trail"
 	"agentmesh/mesh/thread/cache/cachetest"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // An archive is the audit service over a crew's threads and a record of its own.
@@ -215,6 +216,55 @@ func TestTheTrailTellsTheWholeFlowOfAConversation(t *testing.T) {
 			}
 			if g := lines(found); !slices.Equal(g, want) {
 				t.Errorf("%s, in the thread %v:\n%s\nwant\n%s", name, inThread, strings.Join(g, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}
+
+// S4-012: whatever kind of event a user causes, in whichever execution or in none, the trail
+// says so and finds it by the user. A kind that is added is tried too.
+func TestTheTrailFindsAllThatAUserDid(t *testing.T) {
+	ofNobody := map[string]bool{"thread_claimed": true} // the node's
+	ofThread := map[string]bool{"thread_shared": true}  // and of no execution
+	kinds := new(meshv1.Event).ProtoReflect().Descriptor().Oneofs().ByName("body").Fields()
+	for i := range kinds.Len() {
+		kind := kinds.Get(i)
+		for _, by := range []string{"ann", "bob"} { // whose turn it is, and who takes part
+			a := newArchive(t)
+			p := &meshv1.Event{Actor: "user:" + by, Time: timestamppb.Now(), Id: mesh.NewEventID()}
+			p.ProtoReflect().Mutable(kind)
+			switch name := string(kind.Name()); {
+			case ofNobody[name]:
+				p.Actor = "node"
+			case !ofThread[name]:
+				p.ExecutionId = string(a.boss.Execution)
+			}
+			if o := p.GetTaskOpened(); o != nil {
+				o.Execution = &meshv1.Execution{Id: string(mesh.NewExecutionID(a.key.ID)), User: by}
+				p.ExecutionId = o.Execution.Id
+			}
+			if c := p.GetThreadClaimed(); c != nil {
+				c.Epoch = 1
+			}
+			e, err := eventpb.EventFromProto(p)
+			if err != nil {
+				t.Fatal(kind.Name(), err)
+			}
+			if err := a.decide(t.Context(), e); err != nil {
+				t.Fatal(kind.Name(), err)
+			}
+			found := a.pages(t, &meshv1.ListAuditTrailRequest{ThreadId: a.key.ID, UserId: by}, nil)
+			i := slices.IndexFunc(found, func(x *meshv1.AuditTrailEntry) bool {
+				return x.GetAction() == string(kind.Name()) && x.GetActor() == p.Actor
+			})
+			if i < 0 {
+				if !ofNobody[string(kind.Name())] {
+					t.Errorf("%s of %s is not found:\n%s", kind.Name(), by, strings.Join(lines(found), "\n"))
+				}
+				continue
+			}
+			if x := found[i]; x.GetUserId() == "" || len(x.GetChain()) == 0 || x.GetChain()[0] != "user:"+x.GetUserId() {
+				t.Errorf("%s of %s is of user %q, by %q", kind.Name(), by, x.GetUserId(), x.GetChain())
 			}
 		}
 	}

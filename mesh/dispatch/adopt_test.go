@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/text/texttest"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/cache"
 )
 
 // continued returns the dispatcher of the execution in a process that comes after one that
@@ -161,6 +164,63 @@ func TestWhatWasAtWorkGoesOnWithWhoDispatchedIt(t *testing.T) {
 				t.Errorf("%d agents are settled", n)
 			}
 		})
+	}
+}
+
+// An agent that loses its task again and again is interrupted: who dispatched it reads so, and
+// what may have had its effect.
+func TestAnAgentThatDiesAgainAndAgainIsInterrupted(t *testing.T) {
+	texttest.Fixed(t)
+	w := newWorld(t)
+	w.ours = true
+	d, inv := w.dispatcher(dispatch.Options{})
+	var told atomic.Int32
+	w.agent("worker", func(m *mission) error {
+		if told.Add(1) > 1 {
+			return nil // its stream ends, and nobody knows the task
+		}
+		child := bodies[mesh.DispatchIssued](w, inv)[1].Child.ID
+		err := w.states.Decide(m.ctx, inv.Thread, func(*thread.State) (cache.Decision, error) {
+			return cache.Decision{Events: []*mesh.Event{{Execution: child, Body: mesh.SkillCalled{Call: "c", Skill: "mail.send", Args: `{"to":"bob"}`}}}}, nil
+		})
+		return err
+	})
+	got := run(t, d, order("a"))["a"]
+	settled := bodies[mesh.DispatchSettled](w, inv)
+	if told.Load() != 4 || got.Status != dispatch.StatusFailed || !strings.Contains(got.Result, "mail.send(to: bob)") || len(settled) != 1 || settled[0].Reason != mesh.ReasonInterrupted {
+		t.Errorf("told %d times, it is %+v, and the log has %+v", told.Load(), got, settled)
+	}
+}
+
+// finding R7: what depends on an agent that is at work when the process stops is not skipped:
+// it begins when that agent is done, in the process that goes on.
+func TestWhatDependsOnWhatAStopCutsOffIsNotSkipped(t *testing.T) {
+	w := newWorld(t)
+	w.ours = true
+	a := w.agent("worker", func(m *mission) error {
+		if err := m.say("half"); err != nil {
+			return err
+		}
+		<-m.ctx.Done()
+		return m.ctx.Err()
+	})
+	inv := w.orchestrator()
+	ctx, stop := context.WithCancelCause(t.Context())
+	d := dispatch.New(ctx, inv, w.pool, dispatch.Options{})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a"), order("b", "a")}) {
+		t.Fatal(err)
+	}
+	for len(bodies[mesh.ArtifactAppended](w, inv)) < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	stop(agent.ErrShutdown)
+	d.Close()
+	if n := len(bodies[mesh.DispatchSettled](w, inv)); n != 0 {
+		t.Errorf("%d agents are settled when the process stops", n)
+	}
+	a.act = func(m *mission) error { return m.done("done") }
+	if got := wait(t, w.continued(t.Context(), inv, dispatch.Options{})); got["a"].Status != dispatch.StatusCompleted || got["b"].Status != dispatch.StatusCompleted {
+		t.Errorf("the results are %+v", got)
 	}
 }
 

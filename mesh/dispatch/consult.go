@@ -125,6 +125,9 @@ func (c *Consult) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 		if missing := c.agents[at].GetMissingPermissions(); len(missing) > 0 {
 			return failure(mesh.Requires("dispatch.Consult", a.Agent, missing[0]))
 		}
+		if err := wrongTask("dispatch.Consult", "task", a.Task); err != nil {
+			return failure(err)
+		}
 		id = c.label(a.Agent)
 		order := Order{AgentID: id, Name: a.Agent, Mission: a.Task, Answers: a.Answers, Call: use.ID}
 		if said(c.agents[at].GetCard(), "orchestration") && c.d.opts.Timeouts[a.Agent] == 0 {

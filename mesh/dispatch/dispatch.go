@@ -7,7 +7,8 @@
 // that every dispatch is in the log before it starts, and its end once, also of those
 // that were skipped or never began; that each result is delivered to the execution's
 // model once, also after a restart; that one agent's failure stops nothing but what
-// depends on it; and that nothing that it started is at work when Close returns. What
+// depends on it; and that nothing that it started is at work when Close returns, unless it
+// does not end for half a minute. What
 // comes back on the agents' streams is logged by it, as it opened them.
 //
 // An agent may ask for help (Options.HelpTime). The model is told what it needs, once, and
@@ -143,7 +144,7 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 }
 
 // Close cancels what is still at work or waits for its turn, and returns when
-// nothing works any more. After a tool asked the user something, it lets what is
+// nothing works any more, or after 30 s. After a tool asked the user something, it lets what is
 // at work end first, and leaves agents that wait for the user to the execution
 // that goes on; unless the run was cut. Where nothing asked, nobody goes on, and
 // they are ended too. It may be called again.
@@ -173,7 +174,24 @@ func (d *Dispatcher) Close() {
 	if d.clock != nil {
 		d.clock.Stop()
 	}
-	d.wg.Wait()
+	ended := make(chan struct{})
+	go func() { // waited for here, as long as it may take
+		defer close(ended)
+		d.wg.Wait()
+		d.flush()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeTime):
+		d.opts.Logger.ErrorContext(d.ctx, "agents that were dispatched do not end", "execution", d.inv.Execution)
+	}
+}
+
+// closeTime is how long Close waits for agents that were told to end (S1-012).
+const closeTime = 30 * time.Second
+
+// flush has the ends of agents in the log.
+func (d *Dispatcher) flush() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 	defer cancel()
 	if err := d.inv.Mesh.Flush(ctx); err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
@@ -257,7 +275,7 @@ func (d *Dispatcher) accept(jobs []*job) {
 	}
 	for _, j := range jobs {
 		d.link(j)
-		if d.ctx.Err() != nil { // Close does not know of it
+		if d.ctx.Err() != nil && !d.leaves() { // Close does not know of it
 			d.drop(j)
 		}
 	}

@@ -75,9 +75,10 @@ type Options struct {
 }
 
 // Filled returns the options with their defaults.
-func (o Options) Filled() Options {
-	o.fill()
-	return o
+func (o *Options) Filled() Options {
+	full := *o
+	full.fill()
+	return full
 }
 
 func (o *Options) fill() {

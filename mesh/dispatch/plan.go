@@ -145,12 +145,12 @@ func cycle(batch []Order, at map[string]int) []int {
 
 // prompt is the message that an agent gets: its mission and, where there are
 // any, the extra context and the results of the agents it waited for (S0-032,
-// S0-034, S0-035). Results are data of other agents, not words to it: each is
-// cut at most bytes and stands in a fenced block that it cannot close.
+// S0-034, S0-035). Results are data of other agents, not words to it: each stands in a block,
+// quoted, of at most that many bytes.
 func prompt(o Order, results []Result, most int) string {
 	var prior []string
 	for _, r := range results {
-		prior = append(prior, text.PriorResult(r.AgentID, quote(shortened(r.Result, most, text.SayIfItMatters))))
+		prior = append(prior, text.PriorResult(r.AgentID, quoted(r.Result, most, text.SayIfItMatters)))
 	}
 	context := o.Context
 	if len(o.Answers) > 0 {

@@ -6,7 +6,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
-	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
 )
 
@@ -68,7 +67,7 @@ func (o *Orchestration) deliveries() []llm.Delivery {
 // report is the message with a result (S1-018, S1-019). The result is data of another
 // agent: it is cut, and quoted so that it cannot be taken for more.
 func report(r Result) string {
-	quoted := command.Quote(shortened(r.Result, maxTold, text.AskForLess))
+	quoted := quoted(r.Result, maxTold, text.AskForLess)
 	name := nameOf(r)
 	switch r.Status {
 	case StatusCompleted:

@@ -360,7 +360,7 @@ func TestEqualIDsOfTwoConversationsAreTwoAgents(t *testing.T) {
 	}
 }
 
-// S1-012, S1-013, S1-070, S1-120: the end of the run ends all that it dispatched, whether it
+// S1-013, S1-070, S1-120: the end of the run ends all that it dispatched, whether it
 // has begun or not, and waits for it; each has one end.
 func TestTheEndOfTheRunEndsAllOnce(t *testing.T) {
 	w := newWorld(t)

@@ -3,12 +3,12 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"strings"
 	"unicode/utf8"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
@@ -142,8 +142,17 @@ func withOpen(result string, calls []string) string {
 	return mesh.Clip(result, mesh.MaxResult-len(note)-2*len("…")) + note
 }
 
-// quote makes another agent's words safe to put into a prompt.
-func quote(s string) string { return strings.ReplaceAll(s, "```", "'''") }
+// quoted is another agent's words, safe to put into a prompt, in at most that many bytes: as
+// much of them as there is room for when they are quoted.
+func quoted(s string, most int, remedy text.Remedy) string {
+	for room := most; ; {
+		q := command.Quote(shortened(s, room, remedy))
+		if len(q) <= most || room <= maxNote {
+			return q
+		}
+		room = max(maxNote, min(room-1, room*most/len(q)))
+	}
+}
 
 // shortened returns a text of at most that many bytes, and of a longer one the
 // beginning, with what is missing and what can be done about it.

@@ -141,3 +141,17 @@ func TestAnArtifactThatBeginsAnewReplacesWhatItWas(t *testing.T) {
 		}
 	}
 }
+
+// C6.2: another agent's words are no longer than they may be when they are quoted, whatever
+// quoting adds to them, and as much of them as there is room for is told.
+func TestWhatIsQuotedIsNoLongerThanItMayBe(t *testing.T) {
+	const most = 4 << 10
+	for name, s := range map[string]string{
+		"short": "x", "a line": strings.Repeat("abcdefg ", most), "hardly too long": strings.Repeat("x", most), "short lines": strings.Repeat("7\n\n\n", most) + "end",
+		"tags": strings.Repeat("<user", most), "wide": strings.Repeat("ü\n", most), "text, then lines": strings.Repeat("x", most/2) + strings.Repeat("\n", most),
+	} {
+		if q := quoted(s, most, text.AskForLess); len(q) > most || len(s) > most && len(q) < most/2 {
+			t.Errorf("%s: %d bytes of %d", name, len(q), len(s))
+		}
+	}
+}

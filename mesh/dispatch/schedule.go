@@ -146,6 +146,7 @@ func (d *Dispatcher) finish(j *job, r Result) (next attempt) {
 	j.Result, j.cancel = r, nil
 	d.running--
 	switch {
+	case d.leaves(): // it goes on elsewhere, and what depends on it waits for that
 	case r.Terminal():
 		d.over(j)
 	case r.Status == StatusAsks && d.ctx.Err() == nil:

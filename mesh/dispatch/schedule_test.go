@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,6 +51,35 @@ func (d *Dispatcher) runAll(t testing.TB, batch []Order) []Result {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// S1-012: Close ends what is at work, also if who dispatched it was cut off before, and waits
+// for half a minute at most.
+func TestCloseWaitsForHalfAMinute(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ends time.Duration // after it is told to
+		want time.Duration
+	}{"it ends": {10 * time.Second, 10 * time.Second}, "it does not": {time.Hour, 30 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := scheduler(t, Options{}, nil)
+				d.run = func(ctx context.Context, _ *job, r Result, _ []Result) Result {
+					<-ctx.Done()
+					time.Sleep(tt.ends)
+					return completed(r)
+				}
+				jobs, _ := d.plan(t.Context(), []Order{{AgentID: "a", Name: "worker", Mission: "work"}})
+				d.accept(jobs)
+				d.cancel(context.Canceled)
+				begun := time.Now()
+				d.Close()
+				if got := time.Since(begun); got != tt.want {
+					t.Errorf("it took %v, want %v", got, tt.want)
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
 }
 
 // graph is a batch where each order depends on those before it that the function names.

@@ -182,6 +182,10 @@ func (o *Orchestration) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+// Follows implements llm.Batcher: who looks at the agents sees those of the same reply. Agents
+// are ended before, which makes room.
+func (o *Orchestration) Follows(tool string) bool { return tool == ToolDispatch || tool == ToolList }
+
 // label gives an id to orders that have none: <name>-<n>.
 func (o *Orchestration) label(batch []Order, taken map[string]bool) {
 	for i := range batch {
@@ -259,16 +263,26 @@ func (o *Orchestration) parse(use mesh.ToolUse) (Order, error) {
 		return order, mesh.InvalidField(op, "agent_id", "is %q; use 1 to %d characters of a-z, 0-9, _ and -", mesh.Clip(a.AgentID, maxAgentID), maxAgentID)
 	case a.AgentID == "" && o.d.opts.Profile == ProfileCollect:
 		return order, mesh.InvalidField(op, "agent_id", "is missing; give each agent an id of its own")
-	case strings.TrimSpace(a.Mission) == "":
-		return order, mesh.InvalidField(op, field, "is missing; say what the agent is to do")
-	case len(a.Mission) > maxTask:
-		return order, mesh.InvalidField(op, field, "has %d bytes; shorten it to at most %d", len(a.Mission), maxTask)
+	case wrongTask(op, field, a.Mission) != nil:
+		return order, wrongTask(op, field, a.Mission)
 	case len(a.Context) > mesh.MaxContext:
 		return order, mesh.InvalidField(op, "context", "has %d bytes; shorten it to at most %d", len(a.Context), mesh.MaxContext)
 	case a.Name == "" && o.d.opts.Profile == ProfilePush:
 		return order, mesh.InvalidField(op, "name", "is missing; name one of the available sub-agents")
 	}
 	return order, nil
+}
+
+// wrongTask is what is wrong with what an agent is to do, in the field of a model's call; nil
+// if nothing.
+func wrongTask(op, field, task string) error {
+	switch {
+	case strings.TrimSpace(task) == "":
+		return mesh.InvalidField(op, field, "is missing; say what the agent is to do")
+	case len(task) > maxTask:
+		return mesh.InvalidField(op, field, "has %d bytes; shorten it to at most %d", len(task), maxTask)
+	}
+	return nil
 }
 
 // Waits implements llm.Waiter: who waits for results waits as long as it takes.

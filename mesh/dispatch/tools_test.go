@@ -14,6 +14,8 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/threadlog"
 )
@@ -195,6 +197,38 @@ func TestACallAloneIsABatchOfItsOwn(t *testing.T) {
 	}
 }
 
+// C6.5: an agent that the model ends in a reply is ended when the same reply looks at results,
+// and what it dispatches is in its list, whatever the order of the calls.
+func TestTheCallsOfAReplyAreMadeInTheirOrder(t *testing.T) {
+	texttest.Fixed(t)
+	w := newWorld(t)
+	w.agent("worker", func(m *mission) error {
+		if idOf(m) == "a" {
+			<-m.ctx.Done()
+			return m.ctx.Err()
+		}
+		return m.done("x")
+	})
+	d, _ := w.dispatcher(dispatch.Options{MaxConcurrent: 1})
+	for _, err := range d.Dispatch(t.Context(), []dispatch.Order{order("a")}) {
+		t.Fatal(err)
+	}
+	m := scripted.New(scripted.Call("get_agent_results", `{"mode":"all"}`).Call("list_agents", `{}`).
+		Call("dispatch_agent", `{"agent_id":"b","name":"worker","mission":"do b"}`).Call("cancel_agent", `{"agent_id":"a"}`), scripted.Say("ok"))
+	told := map[string]string{}
+	for e, err := range (&llm.Loop{Model: m, Tools: dispatch.NewOrchestration(d), Timeout: time.Minute}).Run(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Result != nil {
+			told[e.Result.Use.Name] = e.Result.Text
+		}
+	}
+	if !strings.Contains(told["list_agents"], `"agent_id":"b"`) || !strings.Contains(told["get_agent_results"], `"status":"cancelled"`) || !strings.Contains(told["get_agent_results"], `"status":"completed"`) {
+		t.Errorf("the model was told %q", told)
+	}
+}
+
 // S4-017: the main agent asks another one and keeps the conversation.
 func TestConsultAsksOneAgentAndReturnsItsAnswer(t *testing.T) {
 	texttest.Fixed(t)
@@ -217,8 +251,12 @@ func TestConsultAsksOneAgentAndReturnsItsAnswer(t *testing.T) {
 	if r := c.Call(t.Context(), use("2", "consult_agent", `{"agent":"ghost","task":"hi"}`)); !r.Failed || !strings.Contains(r.Text, "ghost") {
 		t.Errorf("an unknown agent: %+v", r)
 	}
-	if r := c.Call(t.Context(), use("3", "consult_agent", `{"agent":"mailer"}`)); !r.Failed || !strings.Contains(r.Text, "mission is missing") {
+	if r := c.Call(t.Context(), use("3", "consult_agent", `{"agent":"mailer"}`)); !r.Failed || r.Cause != mesh.CauseInvalid || !strings.Contains(r.Text, "task is missing") {
 		t.Errorf("no task: %+v", r)
+	}
+	long := `{"agent":"mailer","task":"` + strings.Repeat("x", 16<<10+1) + `"}`
+	if r := c.Call(t.Context(), use("5", "consult_agent", long)); !r.Failed || !strings.Contains(r.Text, "task has 16385 bytes; shorten it to at most 16384") {
+		t.Errorf("a task that is too long: %+v", r)
 	}
 	if r := c.Call(t.Context(), use("4", "consult_agent", `nonsense`)); !r.Failed {
 		t.Errorf("no JSON: %+v", r)

@@ -53,6 +53,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		return d.closed(ctx, j, mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_FAILED, Reason: notBegun(err)}, r, ending)
 	}
 	last, said, lost := d.ask(ctx, j, a)
+	r.Status = status(ctx, last)
 	switch {
 	case d.leaves():
 		r.Status, r.Result = StatusCanceled, ""
@@ -60,9 +61,11 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable && d.patient()) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
 		return d.work(ctx, j, r, prior)
 	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
-		last = unknown()
+		last, r.Status = unknown(), StatusFailed
+	case lost && call.Speaks(to.GetCard()): // again and again
+		last, r.Status = call.Failure(mesh.ReasonInterrupted, text.AgentInterrupted()), StatusFailed
 	}
-	if r.Status = status(ctx, last); d.asksForHelp(last) && r.Status == StatusAwaiting {
+	if d.asksForHelp(last) && r.Status == StatusAwaiting {
 		r.Status = StatusAsks
 	}
 	if r.Status == StatusWaiting || r.Status == StatusAsks {

@@ -48,3 +48,12 @@ func (e *Edge) progress(ctx context.Context, in *intake) (m *a2apb.Message, err 
 	})
 	return m, err
 }
+
+// threadNotFound is the answer for the thread of the message, named as the caller named it.
+func (in *intake) threadNotFound(op string) error {
+	e := mesh.ThreadNotFound(op)
+	if e.Field = "thread-id"; in.call.Thread == "" {
+		e.Field = "message.context_id"
+	}
+	return e
+}

@@ -320,15 +320,6 @@ func mayPost(s *thread.State, in *intake) error {
 	return s.Outsider(op)
 }
 
-// threadNotFound is the answer for the thread of the message, named as the caller named it.
-func (in *intake) threadNotFound(op string) error {
-	e := mesh.ThreadNotFound(op)
-	if e.Field = "thread-id"; in.call.Thread == "" {
-		e.Field = "message.context_id"
-	}
-	return e
-}
-
 // resent finds the message that this one repeats.
 func resent(s *thread.State, in *intake) *thread.Posted {
 	for _, p := range s.Posted(in.msg.GetMessageId()) {

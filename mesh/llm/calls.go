@@ -50,13 +50,16 @@ type Tools interface {
 	Call(ctx context.Context, use mesh.ToolUse) ToolResult
 }
 
-// A Batcher is Tools that must see the calls of a reply together, before any
-// of them that does something runs.
+// A Batcher is Tools that set agents to work together for the calls of a reply.
 type Batcher interface {
 	Tools
-	// Batch is called once for each reply with calls, after those that only discover
-	// and before the others.
+	// Batch is called once for each reply with calls, with all of them: after those that
+	// find out or end something and before those that wait. It has no time but that of the
+	// run: what began is not to be told as given up.
 	Batch(ctx context.Context, uses []mesh.ToolUse)
+	// Follows reports whether calls of the tool tell what came of the batch, and run after
+	// it.
+	Follows(name string) bool
 }
 
 // A Discoverer is Tools of which some only find out what the others can do.
@@ -105,10 +108,9 @@ func listedName(name string, tools []Tool) string {
 	return name
 }
 
-// call runs the calls of one reply: discovery first, then, once a [Batcher] has seen
-// all, the other JSON tools at the same time, then the commands one after the other. It returns the
-// results in the order of the calls, and whether the run ends with them. With
-// a problem, the last call stands for it and is not run.
+// call runs the calls of one reply in their phases. It returns the results in the order of
+// the calls, and whether the run ends with them. With a problem, the last call stands for it
+// and is not run.
 func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, problem string) (results []*CallResult, end bool) {
 	r.called = true
 	b := &batch{uses, tools, make([]*CallResult, len(uses))}
@@ -116,53 +118,53 @@ func (r *run) call(ctx context.Context, uses []mesh.ToolUse, tools []Tool, probl
 	if problem != "" {
 		wrong = len(uses) - 1
 	}
-	discovery, actions, commands := r.order(b.uses, wrong)
-	ok := r.inTurn(ctx, b, discovery)
-	if ok {
-		r.announce(ctx, b.uses)
+	p := r.order(b.uses, wrong)
+	ok := r.inTurn(ctx, b, p.discovery) && r.beside(ctx, b, p.local) && r.inTurn(ctx, b, p.commands)
+	if all, batches := r.loop.Tools.(Batcher); ok && batches {
+		all.Batch(ctx, b.uses)
 	}
-	if len(actions) == 1 {
-		ok = ok && r.inTurn(ctx, b, actions)
-	} else {
-		ok = ok && r.together(ctx, b, actions)
-	}
-	ok = ok && r.inTurn(ctx, b, commands)
+	ok = ok && r.beside(ctx, b, p.batched) && r.beside(ctx, b, p.waits)
 	if ok && wrong >= 0 {
 		r.settle(b, wrong, ToolResult{Text: problem, Failed: true, Cause: mesh.CauseInvalid}, 0)
 	}
 	return b.results, r.conclude(b) || r.left
 }
 
-// announce shows the calls to tools that must see them together, in the time of
-// one call.
-func (r *run) announce(ctx context.Context, calls []mesh.ToolUse) {
-	all, ok := r.loop.Tools.(Batcher)
-	if !ok {
-		return
-	}
-	if r.loop.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.loop.Timeout)
-		defer cancel()
-	}
-	all.Batch(ctx, calls)
-}
+// phases are the calls of a reply in the order in which they run: those that only find out
+// what there is, one after the other; then what needs nobody else, the commands one after the
+// other; then, when a [Batcher] has set agents to work, those that tell what came of it; and
+// last those that wait, for others or for skills, which hold nothing up so.
+type phases struct{ discovery, local, commands, batched, waits []int }
 
 // order puts the calls into their phases, without the one that is wrong.
-func (r *run) order(uses []mesh.ToolUse, wrong int) (discovery, actions, commands []int) {
+func (r *run) order(uses []mesh.ToolUse, wrong int) (p phases) {
 	d, _ := r.loop.Tools.(Discoverer)
+	all, _ := r.loop.Tools.(Batcher)
+	waits, _ := r.loop.Tools.(Waiter)
 	for i, u := range uses {
 		switch {
 		case i == wrong:
 		case r.loop.Commands != nil && u.Name == CommandTool:
-			commands = append(commands, i)
+			p.commands = append(p.commands, i)
 		case d != nil && d.Discovers(u.Name):
-			discovery = append(discovery, i)
+			p.discovery = append(p.discovery, i)
+		case waits != nil && waits.Waits(u.Name):
+			p.waits = append(p.waits, i)
+		case all != nil && all.Follows(u.Name):
+			p.batched = append(p.batched, i)
 		default:
-			actions = append(actions, i)
+			p.local = append(p.local, i)
 		}
 	}
-	return discovery, actions, commands
+	return p
+}
+
+// beside runs calls at the same time, and one that is alone here.
+func (r *run) beside(ctx context.Context, b *batch, at []int) bool {
+	if len(at) < 2 {
+		return r.inTurn(ctx, b, at)
+	}
+	return r.together(ctx, b, at)
 }
 
 // inTurn runs calls one after the other, without goroutines. Those after a

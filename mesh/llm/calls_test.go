@@ -58,6 +58,71 @@ func TestLoop_discoveryRunsFirst(t *testing.T) {
 	})
 }
 
+// phased is tools that note the order in which they are called: "a" discovers, "end" follows
+// the batch, and "wait" waits.
+type phased struct {
+	tools
+	seen *[]string
+}
+
+func (phased) Discovers(name string) bool { return name == "a" }
+func (phased) Follows(name string) bool   { return name == "end" }
+func (phased) Waits(name string) bool     { return name == "wait" }
+func (p phased) Batch(_ context.Context, uses []mesh.ToolUse) {
+	*p.seen = append(*p.seen, fmt.Sprint(len(uses), " together"))
+}
+func (p phased) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
+	if u.Name == llm.CommandTool {
+		*p.seen = append(*p.seen, line(u))
+		return llm.ToolResult{Text: "ok"}
+	}
+	*p.seen = append(*p.seen, u.Name)
+	return p.tools.Call(ctx, u)
+}
+
+// C6.5: of the calls of one reply, those that find out run first, then what needs nobody
+// else, commands as well, then agents are set to work, and those that wait come last,
+// whatever their order in the reply; none is dropped.
+func TestLoop_mixedCallsRunInTheirPhases(t *testing.T) {
+	var seen []string
+	m := scripted.New(scripted.Say("```cmd\nlook\nlook again\n```").Call("wait", `{}`).Call("end", `{}`).Call("b", `{}`).Call("a", `{}`), scripted.Say("ok"))
+	ts := phased{tools{"a": echo("A"), "b": echo("B"), "end": echo("C"), "wait": echo("D")}, &seen}
+	results := 0
+	for _, e := range run(t, &llm.Loop{Model: m, Tools: ts, Commands: fences{}}, nil) {
+		if e.Result != nil {
+			results++
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b", "look", "look again", "6 together", "end", "wait"}, seen); diff != "" || results != 6 {
+		t.Errorf("%d results\n%s", results, diff)
+	}
+}
+
+// slowly is tools whose batch takes longer than a call may.
+type slowly struct{ phased }
+
+func (s slowly) Batch(ctx context.Context, uses []mesh.ToolUse) {
+	select {
+	case <-time.After(time.Minute):
+		s.phased.Batch(ctx, uses)
+	case <-ctx.Done():
+		*s.seen = append(*s.seen, "given up")
+	}
+}
+
+// What sets agents to work is not given up while it does: the node may have taken the orders
+// of which the model would be told that they failed, and have them begin.
+func TestLoop_aBatchIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		m := scripted.New(scripted.Call("end", `{}`), scripted.Say("ok"))
+		run(t, &llm.Loop{Model: m, Tools: slowly{phased{tools{"end": echo("C")}, &seen}}, Timeout: 30 * time.Second}, nil)
+		if diff := cmp.Diff([]string{"1 together", "end"}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // goroutine is the id of the goroutine that calls it.
 func goroutine() string {
 	buf := make([]byte, 64)

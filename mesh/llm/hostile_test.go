@@ -29,6 +29,8 @@ func (b batching) Batch(_ context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+func (batching) Follows(string) bool { return true }
+
 // Some models put a namespace before the name of a tool. It means the tool, whose
 // own name everybody reads from then on: the log, those who go on from it, and the
 // model. Whatever is no tool stays unknown.

@@ -66,7 +66,7 @@ func told(t *testing.T, l *llm.Loop) ([]string, error) {
 	return out, nil
 }
 
-// S1-016, S1-121: without a Collector a loop ends with the first reply that calls nothing.
+// S1-121: without a Collector a loop ends with the first reply that calls nothing.
 func TestLoop_runsToolsUntilAnAnswer(t *testing.T) {
 	m := scripted.New(
 		scripted.Say("Let me ", "look.").Call("a", `{"x":1}`).Usage(mesh.Usage{Prompt: 3}),
@@ -193,6 +193,8 @@ func (b together) Batch(_ context.Context, uses []mesh.ToolUse) {
 	}
 	*b.seen = append(*b.seen, line)
 }
+
+func (together) Follows(string) bool { return true }
 
 func (b together) Call(ctx context.Context, use mesh.ToolUse) llm.ToolResult {
 	*b.seen = append(*b.seen, "call")
@@ -412,7 +414,7 @@ func (c *collecting) Wait(context.Context) ([]llm.Delivery, *llm.Ask) {
 
 func (c *collecting) Suspend() { c.asked = append(c.asked, "suspend") }
 
-// S1-007, S1-100: who has others work goes through the same loop as everybody, with two
+// S1-007, S1-016, S1-100: who has others work goes through the same loop as everybody, with two
 // things more: before each call of the model it drains, and after a reply that calls nothing it waits.
 // Where nothing comes, requests and events are the same, with and without.
 func TestLoop_aCollectorAddsADrainAndAWait(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ import (
 // The environment of the processes of such a run.
 const (
 	surviveNode    = "MESH_TEST_NODE"    // the address of the node
-	surviveDie     = "MESH_TEST_DIE"     // before which append, or after, somebody dies
+	surviveDie     = "MESH_TEST_DIE"     // before which append, or after, somebody dies, and by which signal
 	surviveVictims = "MESH_TEST_VICTIMS" // the file with their pids; 0 is the node
 	surviveAppends = "MESH_TEST_APPENDS" // the file with a byte for each append
 	surviveEffects = "MESH_TEST_EFFECTS" // the file that has the effects
@@ -43,6 +44,7 @@ type dying struct {
 	mu    sync.Mutex
 	n, at int
 	after bool
+	by    syscall.Signal
 }
 
 func (d *dying) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch) (threadlog.Appended, error) {
@@ -55,17 +57,17 @@ func (d *dying) Append(ctx context.Context, k mesh.ThreadKey, b *threadlog.Batch
 		return threadlog.Appended{}, err
 	}
 	if now && !d.after {
-		killVictims()
+		killVictims(d.by)
 	}
 	done, err := d.Backend.Append(ctx, k, b)
 	if now && d.after {
-		killVictims()
+		killVictims(d.by)
 	}
 	return done, err
 }
 
-// killVictims is kill -9 of those who are to die; of this process last.
-func killVictims() {
+// killVictims is kill of those who are to die; of this process last.
+func killVictims(by syscall.Signal) {
 	data, err := os.ReadFile(os.Getenv(surviveVictims))
 	if err != nil {
 		panic(err)
@@ -74,28 +76,37 @@ func killVictims() {
 	for _, line := range strings.Fields(string(data)) {
 		pid, err := strconv.Atoi(line)
 		if self = self || pid == 0; err == nil && pid != 0 {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(pid, by)
 		}
 	}
 	if self {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		_ = syscall.Kill(os.Getpid(), by)
+	}
+	if self && by == syscall.SIGKILL {
 		select {}
 	}
+}
+
+// untilTold ends with SIGTERM: the process stops, and cuts off what is at work.
+func untilTold() context.Context {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	return ctx
 }
 
 // survivingMesh runs a node, as [meshChild] does, whose address is known before.
 func survivingMesh() error {
 	cfg := config(os.Getenv("MESH_TEST_DATA"))
-	cfg.Main, cfg.GRPC = "lead", os.Getenv(surviveNode)
+	cfg.Main, cfg.GRPC, cfg.Grace = "lead", os.Getenv(surviveNode), time.Millisecond
 	var when string
 	var n int
-	_, _ = fmt.Sscan(os.Getenv(surviveDie), &when, &n)
+	var by syscall.Signal
+	_, _ = fmt.Sscan(os.Getenv(surviveDie), &when, &n, &by)
 	open := datafolder.Opener(nil)
-	return node.Run(context.Background(), cfg, node.Options{
+	return node.Run(untilTold(), cfg, node.Options{
 		Backend: func(cfg node.Config, address string) (node.Backend, error) {
 			b, err := open(cfg, address)
 			if err == nil && when != "" {
-				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after"}
+				b.Threads = &dying{Backend: b.Threads, at: n, after: when == "after", by: by}
 			}
 			return b, err
 		},
@@ -106,9 +117,10 @@ func survivingMesh() error {
 // survivingAgents serves agents in this process.
 func survivingAgents(of func(name string) run, names ...string) error {
 	ready, ended := make(chan struct{}, len(names)), make(chan error, len(names))
+	ctx := untilTold()
 	for _, name := range names {
 		go func() { // until the process ends
-			ended <- agent.Serve(context.Background(), agent.Options{Agent: testAgent{name, of(name)}, NodeAddr: os.Getenv(surviveNode),
+			ended <- agent.Serve(ctx, agent.Options{Agent: testAgent{name, of(name)}, NodeAddr: os.Getenv(surviveNode), Drain: time.Millisecond,
 				Register: &agent.Registration{Name: name}, Ready: func(string) { ready <- struct{}{} }})
 		}()
 	}
@@ -120,7 +132,11 @@ func survivingAgents(of func(name string) run, names ...string) error {
 		}
 	}
 	fmt.Println("ready")
-	return <-ended
+	var err error
+	for range names {
+		err = cmpErr(<-ended, err)
+	}
+	return err
 }
 
 // A job is to be done by the agent, after others.
@@ -249,7 +265,7 @@ type troupe struct {
 
 	mu     sync.Mutex
 	pids   map[string]int
-	killed []string // the roles that kill -9 ended, once for each time
+	killed []string // the roles that a signal ended, once for each time
 }
 
 // up starts the process and starts it again when it has died. extra is for its first life.
@@ -282,7 +298,7 @@ func (p *troupe) up(role string, extra ...string) {
 			}
 			_ = cmd.Wait()
 			p.mu.Lock()
-			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL && p.ctx.Err() == nil {
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == 0) && p.ctx.Err() == nil {
 				p.killed = append(p.killed, role)
 			}
 			p.mu.Unlock()

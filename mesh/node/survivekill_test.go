@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,9 +39,9 @@ type outcome struct {
 	log     []*meshv1.Event
 }
 
-// survive has the run go on whose processes of these roles are killed before or after the
-// n-th append.
-func survive(t *testing.T, profile dispatch.Profile, when string, n int, roles ...string) (o outcome) {
+// survive has the run go on whose processes of these roles are ended by the signal before or
+// after the n-th append.
+func survive(t *testing.T, profile dispatch.Profile, by syscall.Signal, when string, n int, roles ...string) (o outcome) {
 	t.Helper()
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +56,7 @@ func survive(t *testing.T, profile dispatch.Profile, when string, n int, roles .
 		surviveVictims + "=" + file("victims"), surviveEffects + "=" + file("effects"), surviveAppends + "=" + file("appends"), surviveProfile + "=" + string(profile)}}
 	defer p.wg.Wait()
 	defer stop()
-	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d", surviveDie, when, n))
+	p.up("surviving-mesh", fmt.Sprintf("%s=%s %d %d", surviveDie, when, n, by))
 	for _, role := range []string{"surviving-lead", "surviving-worker", "surviving-helper"} {
 		p.up(role)
 	}
@@ -202,9 +203,9 @@ func (o *outcome) lost() (all []string) {
 
 // finding R7: a run of a node and five agents in three more processes, one of which has the
 // others do five jobs in three waves, and collects their results or gets them pushed, is killed
-// before or after any append, the node, a process with agents, or all, whatever they are at,
-// and ends as it would have: the same words, the same ends, each effect once, and the model
-// told of each result once.
+// before or after any append, or told to stop, the node, a process with agents, or all,
+// whatever they are at, and ends as it would have: the same words, the same ends, each effect
+// once, and the model told of each result once.
 //
 // An effect may be missing where the process died that was about to have it: between the
 // decision in the log and its outcome nobody knows whether it was had, and what is no reading
@@ -224,13 +225,14 @@ func TestARunSurvivesKill9AtEveryAppend(t *testing.T) {
 	}
 }
 
-// survivesKills has runs with the profile killed: at every append, or at some.
+// survivesKills has runs with the profile killed, and stopped: at every append, or at some.
 func survivesKills(t *testing.T, profile dispatch.Profile, r *rand.Rand) {
-	want := survive(t, profile, "never", 0)
+	want := survive(t, profile, syscall.SIGKILL, "never", 0)
 	if d := cmp.Diff(once(), want.times); d != "" || want.said != "COMPLETED I have it done.\n\nAll are done: 1 1 1 1 1" || len(want.lost())+len(want.open) > 0 || len(want.ends) != 7 {
 		t.Fatalf("without a kill, it ended %q with the effects %q and\n%s\n%s", want.said, want.effects, strings.Join(want.ends, "\n"), d)
 	}
 	type kill struct {
+		by    syscall.Signal
 		when  string
 		n     int
 		roles []string
@@ -239,18 +241,25 @@ func survivesKills(t *testing.T, profile dispatch.Profile, r *rand.Rand) {
 	for n := 1; n <= want.appends; n++ {
 		for _, when := range []string{"before", "after"} {
 			for _, roles := range [][]string{{"surviving-mesh"}, {"surviving-lead"}, {"surviving-worker"}, {"surviving-helper"}, {"surviving-helper", "surviving-lead", "surviving-mesh", "surviving-worker"}} {
-				kills = append(kills, kill{when, n, roles})
+				kills = append(kills, kill{syscall.SIGKILL, when, n, roles}, kill{syscall.SIGTERM, when, n, roles})
 			}
 		}
 	}
 	if !*everyKill {
 		r.Shuffle(len(kills), func(i, j int) { kills[i], kills[j] = kills[j], kills[i] })
-		kills = kills[:3]
 	}
+	left := map[syscall.Signal]int{syscall.SIGKILL: 2, syscall.SIGTERM: 1}
+	kills = slices.DeleteFunc(kills, func(k kill) bool {
+		if *everyKill { // a fourth of what is like the others
+			return (k.by != syscall.SIGKILL || profile != dispatch.ProfileFull) && r.IntN(4) > 0
+		}
+		left[k.by]--
+		return left[k.by] < 0
+	})
 	died := 0
 	for _, k := range kills {
-		t.Run(fmt.Sprintf("%s %d %s", k.when, k.n, strings.Join(k.roles, " ")), func(t *testing.T) {
-			got := survive(t, profile, k.when, k.n, k.roles...)
+		t.Run(fmt.Sprintf("%s %s %d %s", k.by, k.when, k.n, strings.Join(k.roles, " ")), func(t *testing.T) {
+			got := survive(t, profile, k.by, k.when, k.n, k.roles...)
 			died += len(got.killed)
 			works := slices.Contains(got.killed, "surviving-worker") || slices.Contains(got.killed, "surviving-helper")
 			for _, id := range got.lost() {

@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
-
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
@@ -21,10 +19,14 @@ func TestTheNodeKeepsWhatIsSetForWhoHasOthersWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	card := &a2apb.AgentCard{Name: "foreign", Description: "d", Version: "1", DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
-		Skills: []*a2apb.AgentSkill{{Id: "orchestration", Name: "o", Description: "d", Tags: []string{"o"}}},
-		Capabilities: &a2apb.AgentCapabilities{Extensions: []*a2apb.AgentExtension{{Uri: mesh.ExtensionURI,
-			Params: &structpb.Struct{Fields: map[string]*structpb.Value{"orchestration": structpb.NewBoolValue(true)}}}}}}
+	data, err := os.ReadFile("../../agentcards/orchestrator.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, err := registry.ParseCard("orchestrator.json", data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, err = agents.Register(t.Context(), mesh.Principal{Tenant: "t", Roles: []mesh.Role{mesh.RoleAgentPublisher}},
 		registry.Request{Name: "foreign", Endpoint: "127.0.0.1:1", Lease: time.Minute, Card: card})
 	if err != nil {

@@ -24,10 +24,10 @@ type Problem struct {
 	Detail string
 }
 
-// of names the field that is to blame.
-func (p *Problem) of(field string) *Problem {
+// of returns the problem, with the field that is to blame.
+func (p Problem) of(field string) *Problem {
 	p.Field = field
-	return p
+	return &p
 }
 
 // String returns "path:line: detail".

@@ -109,12 +109,17 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 				t.Delivered = e.Seq
 			}
 			x.WentOn = e.ID
-			x.Worked, x.Began, x.Heard = 0, e.Time, e.Time
+			if x.Worked, x.Began, x.Heard = 0, e.Time, e.Time; !x.Deadline.IsZero() {
+				x.Deadline = e.Time.Add(x.Allowed)
+			}
 			s.afresh(x)
 		}
 		s.learn(x, b)
 	case mesh.ArtifactAppended:
 		x.Artifacts++
+		if x.Anew = x.Anew || !b.Append; !x.Anew {
+			s.progress(x.ID)
+		}
 	case mesh.SkillCalled:
 		s.called(x, e, b)
 	case mesh.SkillReturned:
@@ -171,7 +176,7 @@ func (s *State) hearOf(e *mesh.Event) {
 // it.
 func (x *Execution) goOn(now time.Time) {
 	x.Adoptions++
-	x.CutOff = true
+	x.CutOff, x.Anew = true, false
 	if !x.Deadline.IsZero() {
 		x.Deadline = now.Add(x.Left())
 	}
@@ -180,13 +185,8 @@ func (x *Execution) goOn(now time.Time) {
 }
 
 // Left is how much of its time the execution had left when it, or one below it, was last
-// heard of, as far as it has a deadline: all of it, if it went on with a message since.
-func (x *Execution) Left() time.Duration {
-	if left := x.Deadline.Sub(x.Heard); left > 0 {
-		return left
-	}
-	return max(x.Allowed, time.Second)
-}
+// heard of, as far as it has a deadline: a second at least, in which it can be ended.
+func (x *Execution) Left() time.Duration { return max(x.Deadline.Sub(x.Heard), time.Second) }
 
 // spend counts what the execution used.
 func (s *State) spend(x *Execution, used mesh.Budget) {

@@ -110,6 +110,9 @@ func rejected(s mesh.TaskState, reason string) bool {
 // Deed returns that of an event which the state has.
 func (s *State) Deed(e *mesh.Event) Deed {
 	d := s.Doer(e.Execution)
+	if by, ok := strings.CutPrefix(e.Actor, "user:"); ok && d.User == "" { // it is about the thread
+		d.User, d.Chain = by, []string{e.Actor}
+	}
 	d.Kind = KindOfDeed(e)
 	if !d.conversation(e) && !s.control(&d, e) {
 		s.work(&d, e)

@@ -111,8 +111,12 @@ type Execution struct {
 	Approved  map[string]mesh.Digest
 	Requested *mesh.SkillCall
 	// Adoptions counts how often its work was cut off and went on, since it, or what it
-	// led to, last came on: by a reply of a model, or by a call or its result.
+	// led to, last came on: by a reply of a model, by a call or its result, or by output of
+	// an agent that was at work all the while.
 	Adoptions int
+	// Anew says that an artifact of it began since it last went on: what follows may be what
+	// an agent says again that has its message again.
+	Anew bool
 	// CutOff says that it was cut off and went on at some time: what its agent had said until
 	// then may be in fewer events than it was said in.
 	CutOff bool
@@ -153,6 +157,20 @@ type Execution struct {
 // Waits reports whether the execution was accepted and neither dispatched nor ended.
 func (x *Execution) Waits() bool {
 	return x.Accepted != nil && x.Issued == 0 && !mesh.Terminal(x.State)
+}
+
+// Why is the reason for the state of the execution: of one that waits, also where no event
+// says so.
+func (s *State) Why(x *Execution) string {
+	if !x.Waits() || x.Reason != "" {
+		return x.Reason
+	}
+	for _, id := range x.DependsOn {
+		if y := s.execs[id]; y != nil && !mesh.Terminal(y.State) {
+			return mesh.ReasonAwaitsOther
+		}
+	}
+	return mesh.ReasonAwaitsPlace
 }
 
 // A Leg is a stretch of a turn in which one execution has the user's stream.

@@ -91,13 +91,19 @@ func (d *driver) tellAwaited(ctx context.Context, l *leg) {
 }
 
 // await prepares a leg: it waits until its agent, and the process that has it, is live, or
-// has had its time, or the user wants the turn to end.
+// has had its time, or the user wants the turn to end, or wanted it before the watch began.
 func (d *driver) await(ctx context.Context, l *leg, w *watch) {
 	const least, most = 20 * time.Millisecond, time.Second
+	canceled := false
+	_ = d.States.With(ctx, d.key, func(s *thread.State) error { // what keeps it from being read keeps the leg from being logged
+		t := s.Turn(l.turn)
+		canceled = t != nil && t.Canceled
+		return nil
+	})
 	began, told := d.Now(), false
 	var over *time.Timer
 	for wait := least; ; wait = min(2*wait, most) {
-		if d.prepare(l); l.unreachable == nil && !d.returns(l) {
+		if d.prepare(l); canceled || l.unreachable == nil && !d.returns(l) {
 			return
 		}
 		if over == nil {

@@ -20,6 +20,7 @@ import (
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -280,6 +281,68 @@ func TestAnAgentThatWasKilledGetsItsMessageAgain(t *testing.T) {
 			t.Errorf("ended %q after %q; the message was sent %d times, and %d times it went on", end, text, len(s.sent), x.Adoptions)
 		}
 	})
+}
+
+// A turn that its user canceled before anybody took it over ends at once, whether its agent
+// is there or not.
+func TestATurnThatWasCanceledWaitsForNobody(t *testing.T) {
+	for name, away := range map[string]time.Duration{"its agent is there": 0, "it comes back soon": 20 * time.Second, "it does not": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &survivor{agent: agent{play: again, canceled: make(chan string, 1)}, back: time.Now().Add(away)}
+				r := after(t, s, &mesh.Event{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}})
+				defer func() { _ = r.Close(t.Context()) }()
+				began := time.Now()
+				end, _, _ := ended(t, r)
+				events, err := r.Log.Read(t.Context(), key, 0, 1000)
+				must(t, err)
+				if at := events[len(events)-1].Time; end != "CANCELED CANCELED_BY_USER" || at.Sub(began) > 5*time.Second || len(s.sent) > 0 {
+					t.Errorf("ended %q after %v", end, at.Sub(began))
+				}
+			})
+		})
+	}
+}
+
+// An agent that dies again and again while its node lives ends the turn as interrupted, and
+// the user is told what may have had its effect; one whose end the user wanted, as canceled.
+func TestATurnWhoseAgentDiesAgainAndAgainIsInterrupted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		canceled bool
+		end      string
+	}{"on its own": {false, "FAILED " + mesh.ReasonInterrupted}, "and is canceled": {true, "CANCELED CANCELED_BY_USER"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				texttest.Fixed(t)
+				s := &survivor{agent: agent{canceled: make(chan string, 8)}}
+				called := &mesh.Event{Execution: "a1", Actor: "agent:main", Body: mesh.SkillCalled{Call: "c", Skill: "mail.send", Args: `{"to":"bob"}`}}
+				r := after(t, s, called)
+				defer func() { _ = r.Close(t.Context()) }()
+				s.play = func(say func(*a2apb.StreamResponse)) {
+					say(task("a1"))
+					say(piece("a1", "the ans"))
+					if tt.canceled && len(s.sent) == 3 {
+						r.write(t, &mesh.Event{Execution: "t1", Actor: "user:ann", Body: mesh.CancelRequested{}})
+					}
+				}
+				end, _, x := ended(t, r)
+				if end != tt.end || len(s.sent) != 3 || x.Adoptions != 3 || !tt.canceled && x.Reason != mesh.ReasonInterrupted {
+					t.Errorf("ended %q, and the agent's work for %q; the message was sent %d times, and %d times it went on", end, x.Reason, len(s.sent), x.Adoptions)
+				}
+				if said := lastWords(t, r); strings.Contains(said, "mail.send(to: bob)") == tt.canceled {
+					t.Errorf("the user was told %q", said)
+				}
+			})
+		})
+	}
+}
+
+// lastWords are what the user is told with the last state of the turn.
+func lastWords(t *testing.T, r *Runner) string {
+	t.Helper()
+	events, err := r.Log.Read(t.Context(), key, 0, 1000)
+	must(t, err)
+	return mesh.TextOf(thread.Fold(events).Turn("t1").Message)
 }
 
 // A runner that stops leaves what runs to the next one, and tells the agent nothing.

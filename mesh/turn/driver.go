@@ -278,7 +278,7 @@ func (d *driver) follow(ctx context.Context, turn mesh.ExecutionID, l *leg, out 
 			return nil
 		}
 		var words mesh.TaskMoved
-		if next, words = d.nextLeg(s, t, l, out); out.cut != "" && next == nil {
+		if next, words = d.nextLeg(s, t, l, &out); out.cut != "" && next == nil && !t.Canceled {
 			if words, err = called.cutOff(s, turn, out.cut, out.last.Reason); err != nil {
 				return err
 			}

@@ -13,8 +13,9 @@ import (
 // the specialist that had it before, and to handoff.MaxHandoffsInTurn and back.
 const maxHops = 9
 
-// nextLeg decides what follows a leg: another leg, or how the turn moves.
-func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outcome) (*leg, mesh.TaskMoved) {
+// nextLeg decides what follows a leg: another leg, or how the turn moves. With an agent that
+// is lost again and again the turn is cut off.
+func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out *outcome) (*leg, mesh.TaskMoved) {
 	h := s.Handoff
 	next := &leg{turn: t.ID, user: t.User, hops: l.hops}
 	taken := d.taken(s, t, next, l.from)
@@ -50,6 +51,8 @@ func (d *driver) nextLeg(s *thread.State, t *thread.Execution, l *leg, out outco
 		return next, mesh.TaskMoved{}
 	case out.kind == legLost:
 		return nil, call.Failure(mesh.ReasonIllegal, text.LostTrack())
+	case out.lost && !d.Interrupt:
+		out.last.Reason, out.cut = mesh.ReasonInterrupted, text.AgentLost(l.exec.Agent)
 	}
 	return nil, mesh.TaskMoved{State: out.last.State, Message: out.last.Message, Reason: out.last.Reason, Metadata: out.last.Metadata}
 }

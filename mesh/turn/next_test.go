@@ -78,7 +78,7 @@ func TestWhatFollowsALeg(t *testing.T) {
 			}
 			d := &driver{Config: runner(t, &ledger{Backend: mem.Open()}, &agent{}).Config, key: key}
 			l := &leg{turn: "t2", user: "ann", exec: mesh.Execution{ID: "a2", Agent: "main", Kind: mesh.KindAgent}, ordinal: 1, hops: tt.hops, from: mesh.Seq(len(before) + tt.began)}
-			next, words := d.nextLeg(s, s.Turn("t2"), l, tt.out)
+			next, words := d.nextLeg(s, s.Turn("t2"), l, &tt.out)
 			var got string
 			if next != nil {
 				got = next.exec.Agent + " " + string(next.exec.Kind)

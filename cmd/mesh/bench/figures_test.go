@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // of is a figure of the round as a multiple of another one; false if one is not
@@ -42,6 +43,7 @@ type figure struct {
 	goal  float64
 	least bool   // the goal is the least that it should be, not the most
 	from  string // who must be there: "", "js", "base", "store", "syncs"
+	row   string // of the rows of acceptance, which it proves: to miss the goal is a fault
 }
 
 func times(a, b string) func(round) (float64, bool) {
@@ -89,10 +91,10 @@ var figures = []figure{
 	{name: "gap of a handoff: p50", value: over("mesh gap", "hop open"), unit: "fdatasyncs over a hop's first chunk", limit: "2", goal: 5},
 	{name: "gap of a handoff: p50, of a round trip", value: times("mesh gap", "mesh open"), unit: "x", limit: "-", goal: 1.25},
 	{name: "gap of a handoff beside 500 conversations: p50, of a round trip", value: times("mesh gap amid", "mesh open amid"), unit: "x", limit: "-", goal: 1.25},
-	{name: "gap of a handoff beside 500 conversations: p95", value: just("mesh gap amid p95 of 1 s"), unit: "x 1 s", limit: "-", goal: 0.1},
+	{name: "gap of a handoff beside 500 conversations: p95", value: just("mesh gap amid p95 of 1 s"), unit: "x 1 s", limit: "-", goal: 0.1, row: "S4-048"},
 	{name: "turn with a handoff, 16 at once: CPU", value: times("mesh handoff cpu", "mesh of each cpu"), unit: "x a turn of each agent", limit: "1", goal: 1.25},
 	{name: "first word where others are asked: p50", value: times("mesh orchestrated", "mesh plain"), unit: "x plain turn", limit: "2", goal: 3},
-	{name: "first word where others are asked: p95", value: just("mesh orchestrated p95 of 3 s"), unit: "x 3 s", limit: "-", goal: 0.1},
+	{name: "first word where others are asked: p95", value: just("mesh orchestrated p95 of 3 s"), unit: "x 3 s", limit: "-", goal: 0.1, row: "S4-047"},
 	{name: "appends in a commit, 16 writers", value: just("mesh store 16 a commit"), unit: "appends", limit: "16", goal: 14, least: true, from: "store"},
 	{name: "appends in a commit, 64 writers", value: just("mesh store 64 a commit"), unit: "appends", limit: "64", goal: 50, least: true, from: "store"},
 	{name: "appends/s, 64 writers", value: times("mesh store 64 rate", "log rate"), unit: "x a bare log", limit: "1", goal: 0.5, least: true, from: "store"},
@@ -146,6 +148,44 @@ func (f figure) verdict(values []float64) string {
 		words += ", not in every round"
 	}
 	return words
+}
+
+// faults are the figures that were not measured and, where this is no sample, those that prove
+// a row and miss their goal, which is far within what the row says.
+func (b *bench) faults(all []round) (wrong []string) {
+	for _, f := range figures {
+		switch values := f.values(all); {
+		case len(values) == 0 && f.needs(b):
+			wrong = append(wrong, "not measured: "+f.name)
+		case len(values) > 0 && f.row != "" && b.others && !f.meets(median(values)):
+			wrong = append(wrong, fmt.Sprintf("%s is missed: %s is %s %s; the goal is %v", f.row, f.name, spread(values), f.unit, f.goal))
+		}
+	}
+	return wrong
+}
+
+// S4-047, S4-048: a ratio that proves a row of acceptance and misses its goal is a fault by the
+// row's name, and so is a figure that is not there; a sample misses nothing.
+func TestARatioOfARowThatIsMissedIsAFault(t *testing.T) {
+	for name, row := range map[string]string{"mesh orchestrated p95 of 3 s": "S4-047", "mesh gap amid p95 of 1 s": "S4-048"} {
+		for v, want := range map[float64]int{0.02: 0, 0.1: 0, 0.2: 1} {
+			for _, s := range []scale{full, sample} {
+				missed := 0
+				for _, wrong := range (&bench{scale: s}).faults([]round{{name: v}, {name: v}, {name: 0.01}}) {
+					if strings.HasPrefix(wrong, row+" is missed: ") {
+						missed++
+					}
+				}
+				if missed != want {
+					t.Errorf("%s of %v, a sample %v: %d faults, want %d", name, v, !s.others, missed, want)
+				}
+				want = 0 // of a sample
+			}
+		}
+	}
+	if wrong := (&bench{scale: full}).faults(nil); !slices.Contains(wrong, "not measured: gap of a handoff: p50") {
+		t.Errorf("what is not measured: %q", wrong)
+	}
 }
 
 // short writes a number as precisely as it is known.

@@ -1101,7 +1101,7 @@ type AuditTrailEntry struct {
 	Redacted int32 `protobuf:"varint,19,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	// The trace that the turn, or the call of the record, was part of.
 	TraceId string `protobuf:"bytes,20,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	// The record, if it is from there.
+	// The record, if it is from there, without secrets: its hash is that of what was written.
 	Record        *AuditRecord `protobuf:"bytes,21,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,7 +36,9 @@ type ExecutionInfo struct {
 	// asked), "completed", "failed", "timeout", "cancelled" or "skipped".
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Why it is in that state, for programs, as "TIMEOUT" or "CANCELED_BY_USER"; empty where
-	// nothing is to be said.
+	// nothing is to be said. One that is pending waits for what it depends on
+	// ("AWAITS_DEPENDENCY"), for who dispatched it to have fewer agents at work
+	// ("AWAITS_PLACE"), or for the node to ("NODE_BUSY").
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What was last said about its state, for people; of one that failed, what came of it,
 	// where nothing else was said.
@@ -80,8 +82,15 @@ type ExecutionInfo struct {
 	// How many artifacts it has beside, for which there is no room in 2 MiB; ReadThread has them
 	// in pieces.
 	ArtifactsLeftOut int32 `protobuf:"varint,23,opt,name=artifacts_left_out,json=artifactsLeftOut,proto3" json:"artifacts_left_out,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What it was told besides its task, by who dispatched it: at most 4 KiB.
+	Context string `protobuf:"bytes,24,opt,name=context,proto3" json:"context,omitempty"`
+	// Of one that was dispatched, 1, or 1 more than the wave of the last that it depends on;
+	// 0 for others.
+	Wave int32 `protobuf:"varint,25,opt,name=wave,proto3" json:"wave,omitempty"`
+	// Whether the model of who dispatched it was told what came of it.
+	Delivered     bool `protobuf:"varint,26,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecutionInfo) Reset() {
@@ -273,6 +282,27 @@ func (x *ExecutionInfo) GetArtifactsLeftOut() int32 {
 		return x.ArtifactsLeftOut
 	}
 	return 0
+}
+
+func (x *ExecutionInfo) GetContext() string {
+	if x != nil {
+		return x.Context
+	}
+	return ""
+}
+
+func (x *ExecutionInfo) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *ExecutionInfo) GetDelivered() bool {
+	if x != nil {
+		return x.Delivered
+	}
+	return false
 }
 
 // SkillCall is one call of a skill.
@@ -919,7 +949,7 @@ var File_mesh_v1_execution_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\n" +
-	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x87\a\n" +
+	"\x17mesh/v1/execution.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\xd3\a\n" +
 	"\rExecutionInfo\x120\n" +
 	"\texecution\x18\x01 \x01(\v2\x12.mesh.v1.ExecutionR\texecution\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.lf.a2a.v1.TaskStateR\x05state\x12\x16\n" +
@@ -948,7 +978,10 @@ const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\x06limits\x18\x14 \x03(\v2\x15.mesh.v1.LimitTrippedR\x06limits\x12\x1a\n" +
 	"\binstance\x18\x15 \x01(\tR\binstance\x121\n" +
 	"\tartifacts\x18\x16 \x03(\v2\x13.lf.a2a.v1.ArtifactR\tartifacts\x12,\n" +
-	"\x12artifacts_left_out\x18\x17 \x01(\x05R\x10artifactsLeftOut\"\xa9\x02\n" +
+	"\x12artifacts_left_out\x18\x17 \x01(\x05R\x10artifactsLeftOut\x12\x18\n" +
+	"\acontext\x18\x18 \x01(\tR\acontext\x12\x12\n" +
+	"\x04wave\x18\x19 \x01(\x05R\x04wave\x12\x1c\n" +
+	"\tdelivered\x18\x1a \x01(\bR\tdelivered\"\xa9\x02\n" +
 	"\tSkillCall\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x1c\n" +

@@ -43,6 +43,11 @@ func (c combined) Batch(ctx context.Context, uses []mesh.ToolUse) {
 	}
 }
 
+// Follows implements llm.Batcher for those of the tools that do.
+func (c combined) Follows(name string) bool {
+	return one(c, func(b llm.Batcher) bool { return b.Follows(name) })
+}
+
 // one reports whether it is so for one of the tools that are a T; others are not asked
 // after it.
 func one[T any](c combined, is func(T) bool) bool {

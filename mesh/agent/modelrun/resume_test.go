@@ -8,9 +8,11 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
+	"agentmesh/mesh/llm"
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/skill"
 
@@ -74,6 +76,53 @@ func TestARunThatWasCutMakesNoCallTwice(t *testing.T) {
 			t.Errorf("the model was asked %d times: what it said before was lost", n)
 		}
 	})
+}
+
+// stopping is a tool that returns because its process stops, the first time.
+type stopping struct {
+	stop  context.CancelCauseFunc
+	calls int
+}
+
+func (*stopping) List(context.Context) []llm.Tool {
+	return []llm.Tool{{Name: "wait", Parameters: []byte(`{"type":"object"}`)}}
+}
+
+func (s *stopping) Call(ctx context.Context, _ mesh.ToolUse) llm.ToolResult {
+	if s.calls++; s.calls > 1 {
+		return llm.ToolResult{Text: "They are done.", Delivered: []mesh.ExecutionID{"b"}}
+	}
+	s.stop(agent.ErrShutdown)
+	<-ctx.Done()
+	return llm.ToolResult{Text: "They are running.", Delivered: []mesh.ExecutionID{"a"}}
+}
+
+// finding R7: what a call returns because its process stops is neither logged nor told: the
+// run that goes on makes the call again, as it does after kill -9.
+func TestACallThatAStopCutsIsMadeAgain(t *testing.T) {
+	d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Call("wait", "{}"), scripted.Say("Done.").For(scripted.Last("They are done.")))
+	d.Begin("go")
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	tool := &stopping{stop: stop}
+	inv := d.Invocation(false)
+	for range modelrun.Run(ctx, inv, modelrun.Options{Model: d.Model, Tools: tool}) {
+	}
+	if err := inv.Mesh.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if told := agenttest.Logged[mesh.ToolReturned](d); tool.calls != 1 || len(told) != 0 {
+		t.Fatalf("after %d calls the log has the results %+v", tool.calls, told)
+	}
+	inv = d.Invocation(false)
+	inv.Continued = true
+	outs, err := agenttest.Outputs(t, inv, modelrun.Options{Model: d.Model, Tools: tool})
+	if h := d.Collect(outs, err, nil); err != nil || h.Text != "Done." || tool.calls != 2 {
+		t.Errorf("it went on to %q, %v, with %d calls", h.Text, err, tool.calls)
+	}
+	if told := agenttest.Logged[mesh.ToolReturned](d); len(told) != 1 || told[0].Content != "They are done." {
+		t.Errorf("the log has the results %+v", told)
+	}
 }
 
 // The words of a run that went on stay in their place when it is read later.

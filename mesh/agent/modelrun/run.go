@@ -3,6 +3,7 @@ package modelrun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"slices"
@@ -294,7 +295,7 @@ func (m *modelRun) output(ctx context.Context, e llm.Event, err error) (agent.Ou
 		m.pending = append(m.pending, &mesh.Event{Body: *e.Reply})
 		return nil, m.record(ctx)
 	case e.Result != nil:
-		m.result(e.Result)
+		m.result(ctx, e.Result)
 	case e.Native != nil:
 		m.native(e.Native)
 		return agent.Progress{Text: text.NativeTool(e.Native.Tool, mesh.Clip(strings.Join(strings.Fields(e.Native.Detail), " "), maxShown))}, nil
@@ -324,12 +325,14 @@ const maxShown = 200
 // of their own.
 const toolTime = 30 * time.Second
 
-// result keeps what a call came to for the log, unless the log has it.
-func (m *modelRun) result(r *llm.CallResult) {
+// result keeps what a call came to for the log, unless the log has it. What a call returned
+// because the process stops is not what it comes to, as where it waits for agents: the run
+// that goes on makes it again.
+func (m *modelRun) result(ctx context.Context, r *llm.CallResult) {
 	if r.Trip != nil {
 		m.open = append(m.open, summary(m.Tools, r.Use))
 	}
-	if s, ok := m.Tools.(Settler); ok && s.Settles(r.Use.ID) {
+	if s, ok := m.Tools.(Settler); ok && s.Settles(r.Use.ID) || errors.Is(context.Cause(ctx), agent.ErrShutdown) && !r.Stop {
 		return
 	}
 	m.pending = append(m.pending, &mesh.Event{Body: mesh.ToolReturned{

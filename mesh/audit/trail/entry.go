@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -60,8 +62,8 @@ func kind(k thread.DeedKind) meshv1.AuditTrailEntry_Kind {
 // the thread, or nil.
 func (r *Redactor) Record(rec *meshv1.AuditRecord, threadID string, st *thread.State) *Entry {
 	b := builder{by: r, entry: &Entry{
-		ThreadId: threadID, Time: rec.GetTime(), Action: rec.GetAction(), TenantId: rec.GetTenantId(),
-		Actor: "node", Record: rec,
+		ThreadId: threadID, Time: rec.GetTime(), TenantId: rec.GetTenantId(),
+		Actor: "node", Record: proto.CloneOf(rec),
 		Outcome: strings.ToLower(strings.TrimPrefix(rec.GetDecision().String(), "DECISION_")),
 	}}
 	d := thread.Deed{Execution: mesh.ExecutionID(rec.GetExecutionId())}
@@ -90,7 +92,31 @@ func (r *Redactor) Record(rec *meshv1.AuditRecord, threadID string, st *thread.S
 	why := []string{rec.GetCode(), rec.GetReason(), rec.GetPermission(), rec.GetRequiredBy(), rec.GetPolicy()}
 	b.entry.Reason = b.shown(strings.Join(slices.DeleteFunc(why, func(w string) bool { return w == "" }), " "), maxReason)
 	b.finish()
+	r.record(b.entry.Record.ProtoReflect())
+	b.entry.Action = b.entry.Record.GetAction()
 	return b.entry
+}
+
+// proven are the fields of a record in which nobody can write what they like: who they proved
+// to be, and what that needs.
+var proven = map[protoreflect.Name]bool{
+	"tenant_id": true, "user_id": true, "agent": true, "execution_id": true, "credential": true, "issuer": true,
+	"impersonated_by": true, "peer": true, "trace_id": true, "permission": true, "required_by": true,
+}
+
+// record takes secrets out of all texts of the record, or of a message in it.
+func (r *Redactor) record(m protoreflect.Message) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case proven[f.Name()] || f.IsList() || f.IsMap():
+		case f.Kind() == protoreflect.StringKind:
+			text, _ := r.Text(v.String())
+			m.Set(f, protoreflect.ValueOfString(text))
+		case f.Kind() == protoreflect.MessageKind:
+			r.record(v.Message())
+		}
+		return true
+	})
 }
 
 // KindOfRecord is the kind of the record's entry.

@@ -1,6 +1,7 @@
 package trail_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -83,6 +84,40 @@ func TestNoKindOfEventShowsSecrets(t *testing.T) {
 		if strings.Contains(p.String(), leak) && x.GetRedacted() == 0 && name != "thread_shared" && name != "task_moved" {
 			t.Errorf("%s has nothing redacted: %s", name, shown)
 		}
+	}
+}
+
+// Whichever text of a record has a secret, no entry shows it, but for the fields that nobody
+// can write as they like. A field that is added is tried too.
+func TestNoRecordShowsSecrets(t *testing.T) {
+	red := redactor(t, trail.Rules{})
+	proven := []protoreflect.Name{"tenant_id", "user_id", "agent", "execution_id", "credential", "issuer", "impersonated_by", "peer", "trace_id", "permission", "required_by"}
+	var try func(at func(*meshv1.AuditRecord) protoreflect.Message, path string)
+	try = func(at func(*meshv1.AuditRecord) protoreflect.Message, path string) {
+		fields := at(new(meshv1.AuditRecord)).Descriptor().Fields()
+		for i := range fields.Len() {
+			f := fields.Get(i)
+			rec := new(meshv1.AuditRecord)
+			switch name := path + string(f.Name()); {
+			case f.IsList() || f.IsMap():
+				t.Errorf("%s has several values, which are not looked at for secrets", name)
+			case f.Kind() == protoreflect.MessageKind && f.Message().FullName() != "google.protobuf.Timestamp":
+				try(func(rec *meshv1.AuditRecord) protoreflect.Message { return at(rec).Mutable(f).Message() }, name+".")
+			case f.Kind() == protoreflect.StringKind && !slices.Contains(proven, f.Name()):
+				at(rec).Set(f, protoreflect.ValueOfString(secret))
+				if shown := protojson.Format(red.Record(rec, "t", nil)); strings.Contains(shown, leak) || !strings.Contains(shown, trail.Mark) {
+					t.Errorf("%s is shown: %s", name, shown)
+				}
+				if !strings.Contains(rec.String(), leak) {
+					t.Errorf("%s is not in the record any more", name)
+				}
+			}
+		}
+	}
+	try(func(rec *meshv1.AuditRecord) protoreflect.Message { return rec.ProtoReflect() }, "")
+	rec := &meshv1.AuditRecord{Action: "/mesh.v1.SkillService/DeleteSkill", Resource: "mail.send", Credential: "token:ann-laptop", Permission: "secret:read", Code: "PERMISSION_DENIED"}
+	if x := red.Record(rec, "t", nil); !proto.Equal(x.GetRecord(), rec) || x.GetAction() != rec.GetAction() {
+		t.Errorf("a record without secrets is told as %v", x)
 	}
 }
 

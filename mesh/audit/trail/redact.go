@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,48 +45,33 @@ type Redactor struct {
 // them takes a hundredth of the time.
 type rule struct {
 	signs []string // none for any text
+	near  bool     // made by near
 	re    *regexp.Regexp
 	group int
 	is    func(string) bool
 }
 
-// words are the names of values that are secret, as people and programs write them before a
-// value.
-const words = `(?:password|passwort|passwd|kennwort|passphrase|passcode|pwd|\bpw|secret|token|api[ _-]?key|access[ _-]?key|private[ _-]?key|secret[ _-]?key|authorization|credentials?|cookie)`
-
-// signs are what all of words have one of, and whose is what people write between a name and
-// "is": whose it is, or of what.
-var signs = []string{"passw", "kennwort", "passphrase", "passcode", "pw", "secret", "token", "key", "authorization", "credential", "cookie"}
-
-const whose = `(?:\s+(?:for|of|to|on|at|in|für|von|zu|bei|im)(?:\s+[^\s:=.,;!?]+){1,3}?)?`
-
-// builtin are the rules for secrets that can be told by how they look.
-var builtin = []rule{
+// builtin are the rules for secrets that can be told by how they look, or by what is said
+// before them, which may have more than those: what a rule took out is none of the next one.
+var builtin = slices.Concat([]rule{
 	{signs: []string{"private key-----"}, re: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----|[\s\S]*)`)},
+}, named, []rule{
 	{signs: []string{"eyj"}, re: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?`)},
 	{signs: []string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_"}, re: regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}`)},
 	{signs: []string{"akia", "asia"}, re: regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`)},
 	{signs: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"},
 		re: regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-)[A-Za-z0-9_-]{16,}`)},
+	{signs: []string{"npm_"}, re: regexp.MustCompile(`\bnpm_[A-Za-z0-9]{16,}\b`)}, // and not npm_config_registry
 	{signs: []string{"xox"}, re: regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}`)},
 	{signs: []string{"aiza"}, re: regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{30,}`)},
+	{signs: []string{"ya29."}, re: regexp.MustCompile(`\bya29\.[0-9A-Za-z_-]{10,}`)},
 	{signs: []string{"bearer", "basic"}, re: regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9+/._~=-]{6,})`), group: 1, is: random},
 	{signs: []string{"://"}, re: regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://([^\s/@]*:[^\s/@]+)@`), group: 1},
-	{signs: []string{"authorization"}, re: regexp.MustCompile(`(?i)\bauthorization["'\\]*\s*[:=]\s*["'\\]*([^"'\\\r\n]+)`), group: 1},
-	{signs: signs, group: 1,
-		re: regexp.MustCompile(`(?i)` + words + `["'\\]*` + whose + `\s*(?:[:=]|\s+is\s+|\s+ist\s+)\s*["'\\]*([^\s"'\\,;&<>}\]]+)`)},
-	{signs: signs, group: 1, is: drawn, re: regexp.MustCompile(`(?i)` + words + `\s+["'\\]*([A-Za-z0-9+/_=.-]{16,})`)},
 	{signs: []string{"sig", "auth=", "code="}, re: regexp.MustCompile(`(?i)[?&](?:sig|signature|auth|code)=([^&\s"'<>]+)`), group: 1},
-}
+})
 
 // random reports whether a word that follows "basic" or "bearer" is no word of a language.
 func random(s string) bool { return strings.ContainsAny(s, "0123456789.-_+/=~") }
-
-// drawn reports whether a long word was drawn at random: it has digits and letters of both
-// cases.
-func drawn(s string) bool {
-	return strings.ContainsAny(s, "0123456789") && strings.ToLower(s) != s && strings.ToUpper(s) != s
-}
 
 // NewRedactor returns a redactor of the built-in rules and those. It is Invalid, naming the
 // field below at, as "audit.redact.patterns[1]".
@@ -145,20 +131,12 @@ func (r *Redactor) Text(s string) (string, int) {
 
 // prose is Text for what is no JSON.
 func (r *Redactor) prose(s string) (string, int) {
-	found, lower := 0, strings.ToLower(s)
-	for _, rule := range r.rules {
-		if len(rule.signs) > 0 && !slices.ContainsFunc(rule.signs, func(sign string) bool { return strings.Contains(lower, sign) }) {
-			continue
-		}
-		hits := rule.re.FindAllStringSubmatchIndex(s, -1)
-		if len(hits) == 0 {
-			continue
-		}
+	found := 0
+	for i := range r.rules {
 		var b strings.Builder
 		at := 0
-		for _, h := range hits {
-			from, to := h[2*rule.group], h[2*rule.group+1]
-			if from < at || from == to || s[from:to] == Mark || strings.HasPrefix(Mark, s[from:to]) || rule.is != nil && !rule.is(s[from:to]) {
+		for from, to := range r.rules[i].hits(s) {
+			if from < at || from == to || strings.HasPrefix(s[from:], Mark) || strings.HasPrefix(Mark, s[from:to]) {
 				continue
 			}
 			b.WriteString(s[at:from])
@@ -166,10 +144,31 @@ func (r *Redactor) prose(s string) (string, int) {
 			at = to
 			found++
 		}
-		b.WriteString(s[at:])
-		s = b.String()
+		if at > 0 {
+			b.WriteString(s[at:])
+			s = b.String()
+		}
 	}
 	return s, found
+}
+
+// hits are where the secrets are that the rule finds.
+func (r *rule) hits(s string) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		if r.near {
+			r.hitsNear(s, yield)
+			return
+		}
+		if lower := strings.ToLower(s); len(r.signs) > 0 && !slices.ContainsFunc(r.signs, func(sign string) bool { return strings.Contains(lower, sign) }) {
+			return
+		}
+		for _, h := range r.re.FindAllStringSubmatchIndex(s, -1) {
+			from, to := h[2*r.group], h[2*r.group+1]
+			if (r.is == nil || r.is(s[from:to])) && !yield(from, to) {
+				return
+			}
+		}
+	}
 }
 
 // secret reports whether the value of a field with the name is none to show.
@@ -180,12 +179,13 @@ func (r *Redactor) secret(name string) bool {
 	parts := split(name)
 	for i, w := range parts {
 		switch w {
-		case "password", "passwd", "pwd", "passphrase", "secret", "authorization", "cookie", "credential", "credentials", "apikey", "privatekey":
+		case "password", "passwort", "passwd", "kennwort", "pwd", "pw", "passphrase", "passcode", "pin", "puk",
+			"secret", "authorization", "cookie", "credential", "credentials", "apikey", "accountkey", "privatekey":
 			return true
 		case "token":
 			return i == len(parts)-1
 		case "key":
-			if i > 0 && strings.Contains(" api access private secret session signing encryption ", " "+parts[i-1]+" ") {
+			if i > 0 && strings.Contains(" api access account private secret session signing encryption ", " "+parts[i-1]+" ") {
 				return true
 			}
 		}

@@ -73,6 +73,84 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
+// A secret is taken out whole, also where it has spaces or signs, and however it is named; the
+// words of sentences about secrets stay.
+func TestSecretsAreTakenOutWhole(t *testing.T) {
+	red := redactor(t, trail.Rules{})
+	for text, want := range map[string]string{
+		// Up to the quote that closes it.
+		`pwd="a b c d"`:                      `pwd=[redacted]`,
+		`pwd="a b c d", user="ann"`:          `pwd=[redacted], user="ann"`,
+		`the password = "correct horse"`:     `the password = [redacted]`,
+		`the password = "correct horse`:      `the password = [redacted]`,
+		`password: 'a "b" c' end`:            `password: [redacted] end`,
+		`"password": "a \"b\" c", "n": 1`:    `"password": [redacted], "n": 1`,
+		`a password=\"a b c\" end`:           `a password=[redacted] end`,
+		"the secret is `a b`, ok":            "the secret is [redacted], ok",
+		"das Passwort ist „a b c“ und":       "das Passwort ist [redacted] und",
+		"the token is “a b”, ok":             "the token is [redacted], ok",
+		"password: \"two\nlines\" end":       "password: [redacted] end",
+		`the password "correct horse" opens`: `the password [redacted] opens`,
+		// Up to the end of the sentence.
+		"my passphrase is correct horse battery staple":             "my passphrase is [redacted]",
+		"The passphrase: correct horse v1.2 staple! Keep it.":       "The passphrase: [redacted]! Keep it.",
+		`the passphrase is "correct horse", said Ann`:               "the passphrase is [redacted], said Ann",
+		"recovery phrase = one two three\nport: 80":                 "recovery phrase = [redacted]\nport: 80",
+		"my credentials are not here. The credentials: bob / a b c": "my credentials are not here. The credentials: [redacted]",
+		"passphrase for the disk is sk-abcdefghijklmnop1234 and so": "passphrase for the disk is [redacted]",
+		// Up to the space.
+		"password=a,b;c&d go":          "password=[redacted] go",
+		"password is P@ss&w'o\"rd, ok": "password is [redacted], ok",
+		// By other words.
+		"Passwort lautet swordfish":                            "Passwort lautet [redacted]",
+		"Das Passwort für den Server lautet: swordfish ":       "Das Passwort für den Server lautet: [redacted] ",
+		"my password's hunter2":                                "my password's [redacted]",
+		"my password’s swordfish":                              "my password’s [redacted]",
+		"the old password was swordfish":                       "the old password was [redacted]",
+		"the password is now swordfish":                        "the password is now [redacted]",
+		"the password is: swordfish":                           "the password is: [redacted]",
+		"password -> swordfish, secret => x":                   "password -> [redacted], secret => [redacted]",
+		"password hunter2":                                     "password [redacted]",
+		"log in with password hunter2, then read":              "log in with password [redacted], then read",
+		"set the password to hunter2.":                         "set the password to [redacted].",
+		"the secret token abc123":                              "the secret token [redacted]",
+		"password 12345":                                       "password [redacted]",
+		"AccountName=x;AccountKey=abc/def+g==":                 "AccountName=x;AccountKey=[redacted]",
+		"PIN is 4711":                                          "PIN is [redacted]",
+		"my PIN for the card is 47 11, thanks":                 "my PIN for the card is [redacted], thanks",
+		"PIN: 0815 and PUK 12345678":                           "PIN: [redacted] and PUK [redacted]",
+		"use npm_abcdefghijABCDEFGHIJ0123456789abcdef":         "use [redacted]",
+		"a ya29.a0AfH6SMBx-abc_DEF end":                        "a [redacted] end",
+		`{"passwort":"a b","accountKey":"k","PIN":1234,"x":1}`: `{"passwort":"[redacted]","accountKey":"[redacted]","PIN":"[redacted]","x":1}`,
+		// No secret.
+		"the password must have 12 characters":            "",
+		"a password needs 8 to 64 characters and 1 digit": "",
+		"the password is required":                        "",
+		"The token was expired.":                          "",
+		"Das Passwort ist falsch":                         "",
+		"the password is not what we look for":            "",
+		"token 3 of 512 was read, cookie 12 not":          "",
+		"send the password to ann9@example.com":           "",
+		"post the token to https://host:8080/v1":          "",
+		"npm_config_registry and npm_lifecycle_event":     "",
+		"pin 2 messages, the pin is on the map":           "",
+		"spin 1234 and the opinion is 4711":               "",
+		"a keyboard, a monkey = 1 and the key 17":         "",
+		"secrets of 1984, and their tokens":               "",
+	} {
+		if want == "" {
+			want = text
+		}
+		got, n := red.Text(text)
+		if got != want || (n > 0) != (want != text) {
+			t.Errorf("%q is shown as %q (%d), want %q", text, got, n, want)
+		}
+		if again, _ := red.Text(got); again != got {
+			t.Errorf("%q is shown as %q when it is redacted again", got, again)
+		}
+	}
+}
+
 // Whatever JSON there is, it stays what it was, but for values of secret fields.
 func TestRedactedJSONIsWhatItWas(t *testing.T) {
 	red := redactor(t, trail.Rules{})

@@ -50,6 +50,9 @@ func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		md, bad := incoming(r, pathParams)
+		if bad == nil {
+			bad = g.queries.unknown(r)
+		}
 		if bad != nil {
 			g.fail(w, http.StatusBadRequest, bad)
 			return

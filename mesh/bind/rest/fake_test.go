@@ -47,6 +47,7 @@ type node struct {
 	meshv1.UnimplementedAccessServiceServer
 	meshv1.UnimplementedAuditServiceServer
 	meshv1.UnimplementedNodeServiceServer
+	meshv1.UnimplementedIdentityServiceServer
 
 	mu      sync.Mutex
 	calls   map[string]metadata.MD // by method, without the service's package
@@ -84,6 +85,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterAccessServiceServer(s, n)
 	meshv1.RegisterAuditServiceServer(s, n)
 	meshv1.RegisterNodeServiceServer(s, n)
+	meshv1.RegisterIdentityServiceServer(s, n)
 	tb.Cleanup(s.Stop)
 	return n, s
 }

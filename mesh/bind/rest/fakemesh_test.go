@@ -1,13 +1,13 @@
 package rest_test
 
 import (
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"context"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/api/apitest"
@@ -229,6 +229,10 @@ func (n *node) ListAuditRecords(_ context.Context, r *meshv1.ListAuditRecordsReq
 
 func (n *node) ListAlarms(context.Context, *meshv1.ListAlarmsRequest) (*meshv1.ListAlarmsResponse, error) {
 	return &meshv1.ListAlarmsResponse{Alarms: []*meshv1.Alarm{{Setting: "tokens"}}}, nil
+}
+
+func (n *node) InviteAgent(_ context.Context, r *meshv1.InviteAgentRequest) (*meshv1.InviteAgentResponse, error) {
+	return &meshv1.InviteAgentResponse{Token: r.GetName() + "/" + strings.Join(r.GetHosts(), " ")}, nil
 }
 
 func (n *node) ListAuditTrail(_ context.Context, r *meshv1.ListAuditTrailRequest) (*meshv1.ListAuditTrailResponse, error) {

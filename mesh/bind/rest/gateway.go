@@ -143,12 +143,13 @@ func (o Options) complete(op string) (Options, error) {
 
 // gateway is what the handlers share.
 type gateway struct {
-	conn  rpc.Conn
-	opts  Options
-	mux   *runtime.ServeMux
-	cards cardShelf
-	docs  document
-	keys  document
+	conn    rpc.Conn
+	opts    Options
+	mux     *runtime.ServeMux
+	queries queries
+	cards   cardShelf
+	docs    document
+	keys    document
 }
 
 // New returns the handler of all routes over conn, which leads to the services.
@@ -162,7 +163,7 @@ func New(ctx context.Context, conn rpc.Conn, opts Options) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{conn: hop{conn}, opts: opts, cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
+	g := &gateway{conn: hop{conn}, opts: opts, queries: queriesOf(), cards: newCardShelf(), docs: newDocument(openapi.JSON), keys: newDocument(opts.Keys)}
 	g.mux = g.newMux()
 	if err := g.registerUnary(ctx); err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "the routes do not fit together: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -33,22 +34,33 @@ type method struct {
 	hasBody bool // the request message is the HTTP body
 }
 
+// served are the methods that may have routes: those of A2A and of the mesh's own services.
+func served() iter.Seq[protoreflect.MethodDescriptor] {
+	return func(yield func(protoreflect.MethodDescriptor) bool) {
+		all := func(file protoreflect.FileDescriptor) bool {
+			for s := range file.Services().Len() {
+				methods := file.Services().Get(s).Methods()
+				for i := range methods.Len() {
+					if !yield(methods.Get(i)) {
+						return false
+					}
+				}
+			}
+			return true
+		}
+		if all(a2apb.File_a2av1_proto) {
+			protoregistry.GlobalFiles.RangeFilesByPackage(meshv1.File_mesh_v1_thread_proto.Package(), all)
+		}
+	}
+}
+
 // registerStreams adds a handler for every binding of every server-streaming
 // method, found in the descriptors, over the generated ones: the router asks
 // the route that was added last first.
 func (g *gateway) registerStreams(ctx context.Context) error {
-	for _, file := range []protoreflect.FileDescriptor{
-		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
-		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
-		meshv1.File_mesh_v1_access_proto, meshv1.File_mesh_v1_audit_proto,
-	} {
-		for s := range file.Services().Len() {
-			methods := file.Services().Get(s).Methods()
-			for i := range methods.Len() {
-				if err := g.registerStream(ctx, methods.Get(i)); err != nil {
-					return fmt.Errorf("%s: %w", methods.Get(i).FullName(), err)
-				}
-			}
+	for d := range served() {
+		if err := g.registerStream(ctx, d); err != nil {
+			return fmt.Errorf("%s: %w", d.FullName(), err)
 		}
 	}
 	return nil

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
-	meshv1 "agentmesh/gen/mesh/v1"
+	_ "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/bind/rest"
 )
 
@@ -55,6 +57,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/agents/main", "", "GetAgent", "agent.name", "main"},
 	{"DELETE", "/mesh/v1/agents/main?lease_id=x", "", "DeregisterAgent", "x", nil},
 	{"POST", "/mesh/v1/agents/main:credentials", `{"credentials":[{"scheme":"bearer","value":"x"}]}`, "SetAgentCredentials", "agent.credentials.0.scheme", "bearer"},
+	{"POST", "/mesh/v1/agents/a:invite", `{"hosts":["h"]}`, "InviteAgent", "token", "a/h"},
 	{"GET", "/mesh/v1/agents:watch", "", "WatchAgents", "agent.name", "main"},
 	{"GET", thread, "", "GetThread", "thread.seq", "3"},
 	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},
@@ -133,11 +136,7 @@ func TestTheTableOfRoutesIsComplete(t *testing.T) {
 	for _, r := range routes {
 		tested[r.rpc]++
 	}
-	for _, file := range []protoreflect.FileDescriptor{
-		a2apb.File_a2av1_proto, meshv1.File_mesh_v1_registry_proto, meshv1.File_mesh_v1_thread_proto,
-		meshv1.File_mesh_v1_handoff_proto, meshv1.File_mesh_v1_skill_proto, meshv1.File_mesh_v1_state_proto,
-		meshv1.File_mesh_v1_access_proto, meshv1.File_mesh_v1_audit_proto,
-	} {
+	complete := func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
 			for j := range methods.Len() {
@@ -151,6 +150,47 @@ func TestTheTableOfRoutesIsComplete(t *testing.T) {
 				}
 			}
 		}
+		return true
+	}
+	complete(a2apb.File_a2av1_proto)
+	protoregistry.GlobalFiles.RangeFilesByPackage("mesh.v1", complete)
+}
+
+// A misspelled filter leaves nothing out: parameters that a route of the mesh does not have are
+// refused by their name, at every route whose request is its query. A2A ignores them.
+func TestAParameterThatIsNotThereIsNamed(t *testing.T) {
+	s := start(t, rest.Options{})
+	tried := 0
+	for _, tt := range routes {
+		ours := strings.HasPrefix(tt.path, "/mesh/v1/")
+		if ours && tt.method != "GET" && tt.method != "DELETE" || !ours && tt.method != "GET" {
+			continue
+		}
+		tried++
+		sep := "?"
+		if strings.Contains(tt.path, "?") {
+			sep = "&"
+		}
+		for _, name := range []string{"nope", "nope.user_id", "thread_id.nope", "filter.nope", "nope[a]"} {
+			if !ours {
+				if resp := s.do(tt.method, tt.path+sep+name+"=1", ""); resp.StatusCode != 200 {
+					t.Errorf("%s with %s: %d, want 200", tt.path, name, resp.StatusCode)
+				}
+				continue
+			}
+			e := s.errorOf(s.do(tt.method, tt.path+sep+name+"=1", ""), 400, "INVALID_ARGUMENT")
+			if said := fmt.Sprint(e["message"]); !strings.HasPrefix(said, name+": there is no such parameter; the request may have ") {
+				t.Errorf("%s with %s: %s", tt.path, name, said)
+			}
+		}
+		if ours {
+			if resp := s.do(tt.method, tt.path+sep+"A2A-Version=1.0", ""); resp.StatusCode == 400 {
+				t.Errorf("%s with A2A-Version: %d", tt.path, resp.StatusCode)
+			}
+		}
+	}
+	if tried < 30 {
+		t.Errorf("only %d routes", tried)
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 type conversation struct {
 	said  []string
 	calls []string
-	asks  bool // the last answer is a question
-	reads bool // only calls that change something are told
+	hands []string // to whom the user is handed over
+	asks  bool     // the last answer is a question
+	reads bool     // only calls that change something are told
 }
 
 // corpus reads the conversations of a file. A line with "> " is what the user
-// says, "= " a skill call, "?" says that the user is asked something at the end,
+// says, "= " a skill call, "@ " an agent that is given the user, "?" says that the user is asked something at the end,
 // and "-" that nothing with an effect happens. "\n" in a line is a line break.
 func corpus(t *testing.T, file string) []conversation {
 	t.Helper()
@@ -36,6 +37,8 @@ func corpus(t *testing.T, file string) []conversation {
 				c.said = append(c.said, strings.ReplaceAll(line[2:], `\n`, "\n"))
 			case strings.HasPrefix(line, "= "):
 				c.calls = append(c.calls, line[2:])
+			case strings.HasPrefix(line, "@ "):
+				c.hands = append(c.hands, line[2:])
 			case line == "?":
 				c.asks = true
 			case line == "-":
@@ -86,8 +89,12 @@ func TestCorpus_requestsHaveTheEffectsThatTheirUsersMean(t *testing.T) {
 			t.Run(c.said[0]+"/"+w.name, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
+				b.handoffs = true
 				answer := b.hold(w, c.said)
 				calls := b.calls
+				if !slices.Equal(b.handed, c.hands) {
+					t.Errorf("%q hands over to %q, want %q: %s", c.said, b.handed, c.hands, answer)
+				}
 				if c.reads {
 					calls = slices.DeleteFunc(calls, func(call string) bool {
 						name, _, _ := strings.Cut(call, " ")

@@ -130,14 +130,17 @@ func consulted(c *call, final bool) reply {
 }
 
 // handoff finds a trigger in what the user says. Whoever asks how something is
-// done wants an answer and no handoff.
+// done wants an answer and no handoff, and so does who limits what triggers it or turns it
+// round. What comes after that is for the agent: of a skill that does something every day,
+// it is what the skill does.
 func (t *turn) handoff(c clause) (reply, bool) {
-	if c.at(0).in(questionHead) || slices.ContainsFunc(c.toks, func(t token) bool { return t.in(negations) || t.in(limits) }) {
+	if c.at(0).in(questionHead) {
 		return reply{}, false
 	}
 	for _, a := range t.agents(false) {
 		for _, trigger := range a.Triggers {
-			if triggered(c, tokenize(trigger)) {
+			end, ok := triggered(c, tokenize(trigger))
+			if ok && !slices.ContainsFunc(c.toks[:end], func(t token) bool { return t.in(negations) || t.in(limits) }) {
 				return reply{calls: []toolCall{{toolHandoff, map[string]any{
 					"agent":   a.Name,
 					"reason":  "The user's request matches “" + trigger + "”.",
@@ -150,10 +153,10 @@ func (t *turn) handoff(c clause) (reply, bool) {
 }
 
 // triggered reports whether the clause begins with the trigger's words in their
-// order, with at most three plain words between two of them: "create a really
+// order, and where they end, with at most three plain words between two of them: "create a really
 // good skill", but not "create a task about my skill". A trigger without a verb,
 // as "new skill", may follow words that say nothing.
-func triggered(c clause, want []token) bool {
+func triggered(c clause, want []token) (end int, ok bool) {
 	at := 0
 	for n, w := range want {
 		gap := 0
@@ -161,16 +164,16 @@ func triggered(c clause, want []token) bool {
 			g := c.at(at)
 			idle := g.in(glue) || g.is("i", "need", "want", "would", "like", "we") || verbs[c.at(0).low] == actCreate
 			if n > 0 && gap == 3 || g.kind != word || prepositions[g.low] || things[g.stem] != "" || n == 0 && !idle {
-				return false
+				return 0, false
 			}
 			gap++
 		}
 		if at >= len(c.toks) {
-			return false
+			return 0, false
 		}
 		at++
 	}
-	return len(want) > 0
+	return at, len(want) > 0
 }
 
 // sameWord reports whether a word means what the trigger's word says; only
