@@ -11,7 +11,6 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
-	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/call"
@@ -346,54 +345,6 @@ func (d *Dispatcher) settle(ctx context.Context, j *job, last mesh.TaskMoved, r 
 	if err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it
 		d.opts.Logger.WarnContext(ctx, "end of dispatch not logged", "execution", j.exec.ID, "err", err)
 	}
-}
-
-// status is how the model reads the agent's last word.
-func status(ctx context.Context, last mesh.TaskMoved) string {
-	if err := ctx.Err(); err != nil && last.State != a2apb.TaskState_TASK_STATE_COMPLETED {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return StatusTimeout
-		}
-		return StatusCanceled
-	}
-	switch {
-	case last.State == a2apb.TaskState_TASK_STATE_COMPLETED:
-		return StatusCompleted
-	case last.State == a2apb.TaskState_TASK_STATE_CANCELED:
-		return StatusCanceled
-	case waits(last):
-		return StatusWaiting
-	case mesh.Interrupted(last.State):
-		return StatusAwaiting
-	case last.Reason == mesh.ReasonTimeout:
-		return StatusTimeout
-	}
-	return StatusFailed
-}
-
-// waits reports whether the agent waits for the user's word, on a call or on
-// going on after a limit, and says so.
-func waits(last mesh.TaskMoved) bool {
-	return last.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED && forUser(reason(last)) && mesh.TextOf(last.Message) != ""
-}
-
-// forUser reports whether no agent can give what is waited for with the reason.
-func forUser(reason string) bool { return reason == mesh.ReasonApproval || reason == mesh.ReasonLimit }
-
-// reason is why the agent is in that state, as far as it says.
-func reason(last mesh.TaskMoved) string {
-	return mesh.ReasonOf(last.Reason, last.Metadata)
-}
-
-// wanted is what an agent waits for. One that does not say what it asks about asks in
-// its own words.
-func wanted(last mesh.TaskMoved) *awaited {
-	report := agent.ReportOf(last.Metadata)
-	questions, told := mesh.Asks(last.Metadata)
-	if report == nil && !told {
-		questions = []mesh.Question{{Text: mesh.TextOf(last.Message)}}
-	}
-	return &awaited{questions: questions, report: report}
 }
 
 func words(err error) string {

@@ -304,19 +304,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	n.services = rpc.Local(server, n.local)
-	n.startLogins(start, server)
-	start("tls", n.transport.Run)
-	start("registry", n.agents.Run)
-	start("skills", n.skills.Run)
-	for _, source := range n.opts.Sources {
-		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
-	}
-	start("store", n.watchStore)
-	start("log", n.log.Run)
-	start("tasks", n.tasks.Run)
-	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
-		start("push", n.push.Run)
-	}
+	n.startParts(start, server)
 	defer n.cutTurns(ctx)
 
 	agents, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
@@ -358,18 +346,41 @@ func (n *node) serve(ctx context.Context) (err error) {
 	}
 	n.ready.set(false)
 	stopSchedules() // nothing new begins
-	wait := n.cfg.Grace
-	if errors.Is(err, ErrStoreFailed) {
-		wait = 0 // what runs can write nothing, and goes on after the next start
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
-	defer cancel()
-	n.edge.Close()
-	err = errors.Join(err, n.turns.Close(grace))
+	err = errors.Join(err, n.drainTurns(ctx, errors.Is(err, ErrStoreFailed)))
 	stopBackground() // ends the gateway's streams
 	n.stopWeb(ctx, web)
 	server.Leave(closeTime / 4)
 	return err
+}
+
+// startParts starts what works in the background.
+func (n *node) startParts(start func(name string, run func(context.Context) error), server *rpc.Server) {
+	n.startLogins(start, server)
+	start("tls", n.transport.Run)
+	start("registry", n.agents.Run)
+	start("skills", n.skills.Run)
+	for _, source := range n.opts.Sources {
+		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
+	}
+	start("store", n.watchStore)
+	start("log", n.log.Run)
+	start("tasks", n.tasks.Run)
+	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
+		start("push", n.push.Run)
+	}
+}
+
+// drainTurns takes no more messages and lets what runs end, within the grace period; not if
+// nothing can be written: then it goes on after the next start.
+func (n *node) drainTurns(ctx context.Context, atOnce bool) error {
+	wait := n.cfg.Grace
+	if atOnce {
+		wait = 0
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+	defer cancel()
+	n.edge.Close()
+	return n.turns.Close(grace)
 }
 
 // closeTime is how long calls may take to end when there is nothing more that

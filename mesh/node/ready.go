@@ -83,7 +83,7 @@ func (n *node) watchStore(ctx context.Context) error {
 	for n.backend.Health != nil {
 		h := n.backend.Health()
 		n.ready.note(h.Fault)
-		n.alarms.Report(ctx, alarm.Source{Setting: "data"}, "what there is is served, and nothing is written", h.Fault)
+		n.alarms.Report(ctx, alarm.Source{Setting: "data"}, "it serves what it has, and writes nothing", h.Fault)
 		if h.Final {
 			return fmt.Errorf("%w: %w", ErrStoreFailed, h.Fault)
 		}
