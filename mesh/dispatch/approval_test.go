@@ -94,7 +94,7 @@ func TestAgentsThatNeedApprovalWaitAndGoOn(t *testing.T) {
 				switch answered := m.msg.TaskId == "remote"; {
 				case answered && (m.text != "yes" || (len(m.md.Get("mesh-ticket")) == 1) != ours || (m.msg.ContextId == inv.Thread.ID) != ours):
 					t.Errorf("one that waited was told %v with %v", m.msg, m.md)
-				case !answered && (!strings.Contains(m.text, "ask-1") || !strings.Contains(m.text, "\n```\nI shall.\n\nthey said yes") || !strings.Contains(m.text, "did quick")):
+				case !answered && (!strings.Contains(m.text, "ask-1") || !strings.Contains(m.text, "\n> I shall.\n> \n> they said yes\n```") || !strings.Contains(m.text, "did quick")):
 					t.Errorf("what depended on them was told %q", m.text)
 				}
 			}
