@@ -190,8 +190,12 @@ func (d *Dispatcher) Close() {
 // closeTime is how long Close waits for agents that were told to end (S1-012).
 const closeTime = 30 * time.Second
 
-// flush has the ends of agents in the log.
+// flush has the ends of agents in the log. Where the process stops none are, and whoever ends
+// the run writes what else there is.
 func (d *Dispatcher) flush() {
+	if d.leaves() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), settleTime)
 	defer cancel()
 	if err := d.inv.Mesh.Flush(ctx); err != nil && !mesh.IsCode(err, mesh.Precondition) { // over already: the node settled it

@@ -265,7 +265,7 @@ type troupe struct {
 
 	mu     sync.Mutex
 	pids   map[string]int
-	killed []string // the roles that a signal ended, once for each time
+	killed []string // the roles that kill -9 ended, once for each time, and those that stopped
 }
 
 // up starts the process and starts it again when it has died. extra is for its first life.
@@ -298,7 +298,7 @@ func (p *troupe) up(role string, extra ...string) {
 			}
 			_ = cmd.Wait()
 			p.mu.Lock()
-			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == 0) && p.ctx.Err() == nil {
+			if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && (status.Signal() == syscall.SIGKILL || status.Exited() && !slices.Contains(p.killed, role)) && p.ctx.Err() == nil {
 				p.killed = append(p.killed, role)
 			}
 			p.mu.Unlock()
