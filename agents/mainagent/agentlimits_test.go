@@ -80,7 +80,8 @@ func TestUnderAQuotaAgentsConcludeAndNobodyIsAsked(t *testing.T) {
 	o := newOffice(t)
 	o.quotas.User.Dispatches = 2 // the orchestrator, and one more
 	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"), scripted.Say("That is it."))
-	o.model("orchestrator", order(order(scripted.Step{}, "x", ""), "y", `"x"`), scripted.Say("Orchestrated."))
+	atWork := func(r *llm.Request) bool { return !r.About.Last } // it may be asked before x is over, and before y is refused
+	o.model("orchestrator", order(order(scripted.Step{}, "x", ""), "y", `"x"`), scripted.Say("I wait.").For(atWork).Repeat(), scripted.Say("Orchestrated."))
 	o.finders("x", "y")
 	o.open(o.all())
 	thread := mesh.NewThreadID()
