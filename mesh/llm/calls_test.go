@@ -85,7 +85,7 @@ func (p phased) Call(ctx context.Context, u mesh.ToolUse) llm.ToolResult {
 // whatever their order in the reply; none is dropped.
 func TestLoop_mixedCallsRunInTheirPhases(t *testing.T) {
 	var seen []string
-	m := scripted.New(scripted.Say("```cmd\nlook\nlook again\n```").Call("wait", `{}`).Call("end", `{}`).Call("b", `{}`).Call("a", `{}`), scripted.Say("ok"))
+	m := scripted.New(scripted.Say("```cmd\nlook\nsee again\n```").Call("wait", `{}`).Call("end", `{}`).Call("b", `{}`).Call("a", `{}`), scripted.Say("ok"))
 	ts := phased{tools{"a": echo("A"), "b": echo("B"), "end": echo("C"), "wait": echo("D")}, &seen}
 	results := 0
 	for _, e := range run(t, &llm.Loop{Model: m, Tools: ts, Commands: fences{}}, nil) {
@@ -93,7 +93,7 @@ func TestLoop_mixedCallsRunInTheirPhases(t *testing.T) {
 			results++
 		}
 	}
-	if diff := cmp.Diff([]string{"a", "b", "look", "look again", "6 together", "end", "wait"}, seen); diff != "" || results != 6 {
+	if diff := cmp.Diff([]string{"a", "b", "look", "see again", "6 together", "end", "wait"}, seen); diff != "" || results != 6 {
 		t.Errorf("%d results\n%s", results, diff)
 	}
 }
