@@ -12,8 +12,10 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -396,15 +398,22 @@ func ownHost() string {
 	return fmt.Sprintf("127.%d.%d.%d", 65+pid>>16&0x3f, pid>>8&0xff, 1+pid&0x7f)
 }
 
-// freeAddress is one that nothing listens on.
+// ports counts those that freeAddress gave out.
+var ports atomic.Int32
+
+// freeAddress is one that nothing listens on, and that the system gives to nobody who asks for
+// any: who dies and comes back finds it free.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", ownHost()+":0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		at := net.JoinHostPort(ownHost(), strconv.Itoa(10_000+int(ports.Add(1))%20_000))
+		if l, err := net.Listen("tcp", at); err == nil {
+			_ = l.Close() // nothing was sent over it
+			return at
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // cast starts an agent and has the mesh know it.

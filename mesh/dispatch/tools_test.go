@@ -72,7 +72,11 @@ func TestTheToolsAskForWhatTheyNeed(t *testing.T) {
 func TestAllCallsOfAReplyAreHonoured(t *testing.T) {
 	texttest.Fixed(t)
 	w := newWorld(t)
+	asked := make(chan struct{}) // how the first order is
 	w.agent("worker", func(m *mission) error {
+		if m.text == "search" {
+			<-asked
+		}
 		if strings.HasPrefix(m.text, "fail") {
 			return m.end(a2apb.TaskState_TASK_STATE_FAILED, "no luck")
 		}
@@ -96,6 +100,7 @@ func TestAllCallsOfAReplyAreHonoured(t *testing.T) {
 		want := "accepted"
 		if u.ID == "1" { // it waits for a
 			want = "queued"
+			close(asked)
 		}
 		if u.Name == "dispatch_agent" && (got["status"] != want || got["execution_id"] == "" || got["agent_id"] == "") {
 			t.Errorf("%s: %v", u.ID, got)
