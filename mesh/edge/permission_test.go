@@ -10,6 +10,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/handoff"
+	"agentmesh/mesh/text/texttest"
 )
 
 // requires is an agent that works for those who may create skills.
@@ -196,6 +197,7 @@ func TestATurnThatWaitedIsWorkedOnOnlyForWhoMay(t *testing.T) {
 // Who may answer for others, and takes no part in the conversation, answers what a turn asks and
 // ends no session, by no message: that is for those who take part, as with EndHandoff.
 func TestWhoAnswersForOthersEndsNoSession(t *testing.T) {
+	texttest.Fixed(t)
 	w := build(t)
 	w.agent("main", gives)
 	w.agent("smith", func(s *scene) { s.move(asks, "After "+s.text()+"?") })

@@ -12,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text/texttest"
 )
 
 // none finds nothing more.
@@ -192,6 +193,7 @@ agent_chains:
 // A field that is in its group already is told alone: what else is in the group is there, and
 // what is wrong with that is told as well.
 func TestAFieldThatIsThereTwiceHidesAndSpoilsNothing(t *testing.T) {
+	texttest.Fixed(t)
 	file := settingsFile(t, `agents:
   Dup: {description: Helps, max_iterations: 3}
   log-analyzer: {descriptin: Reads logs}
