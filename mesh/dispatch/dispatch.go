@@ -175,7 +175,7 @@ func (d *Dispatcher) Close() {
 		d.clock.Stop()
 	}
 	ended := make(chan struct{})
-	go func() { // waited for here, as long as it may take
+	go func() { // waited for here, but for agents that ignore their end: it goes with the last of them
 		defer close(ended)
 		d.wg.Wait()
 		d.flush()
