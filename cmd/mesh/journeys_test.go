@@ -18,25 +18,25 @@ import (
 // overEachWay runs a test for each way into the mesh on a mesh of its own. On one of
 // two nodes it runs for the way that asks most of them, whose streams go on at the
 // other node: starting two nodes for all four would take too long.
-func overEachWay(t *testing.T, test func(t *testing.T, m *realMesh, say speaker)) {
+func overEachWay(t *testing.T, test func(t *testing.T, m *realMesh, say speaker), extra ...string) {
 	for name, say := range speakers {
 		with := func(t *testing.T, m *realMesh) { test(t, m, say) }
 		if name == "broken SSE" {
-			onEach(t, name, with)
+			onEach(t, name, with, extra...)
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			with(t, up(t, t.TempDir()))
+			with(t, up(t, t.TempDir(), extra...))
 		})
 	}
 }
 
 // onEach runs a test on a mesh of its own, and on one of two nodes.
-func onEach(t *testing.T, name string, test func(t *testing.T, m *realMesh)) {
+func onEach(t *testing.T, name string, test func(t *testing.T, m *realMesh), extra ...string) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
-		test(t, up(t, t.TempDir()))
+		test(t, up(t, t.TempDir(), extra...))
 	})
 	t.Run(name+" on two nodes", func(t *testing.T) {
 		t.Parallel()
@@ -81,7 +81,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, say.complete(t, m, id, "How do I configure rate limiting for my agent?"),
 			"rate_limit", "Sources: ", "configuration.md")
-	})
+	}, "--docs", "those in the binary") // as there is no such folder
 	t.Run("of the user's own folder", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
