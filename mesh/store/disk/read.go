@@ -120,7 +120,7 @@ func (s *Store) failed(op string, err error) error {
 	if s.isClosed() {
 		return mesh.Errorf(mesh.Unavailable, op, "The node is shutting down; try again: %w", err)
 	}
-	s.logger.Error("read failed", "path", s.path, "op", op, "err", err)
+	s.logger.Error("read failed", "path", s.path, "op", op, "err", s.lost(err))
 	return mesh.Errorf(mesh.Unavailable, op,
 		"The node's data folder cannot be read; its operator must stop it and restore a copy: %w", err)
 }

@@ -67,6 +67,16 @@ type panicError struct{ value any }
 
 func (p *panicError) Error() string { return fmt.Sprint(p.value) }
 
+// isFault reports whether the error is a fault of memory: the file ends before what it maps.
+func isFault(err error) bool {
+	var p *panicError
+	if !errors.As(err, &p) {
+		return false
+	}
+	_, is := p.value.(interface{ Addr() uintptr })
+	return is
+}
+
 // readFile opens the file for reading only, and closes it after fn. Opened for
 // writing, bbolt looks for free pages in a goroutine of its own, where nobody
 // could recover from what it finds.
@@ -88,10 +98,10 @@ func (s *Store) view(fn func(*bolt.Bucket) error) error { return s.viewAt(func()
 
 // viewAt runs fn with the file's values as they are when look sees the index.
 func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
-	return guard(func() error {
+	return s.lost(guard(func() error {
 		for {
 			saved := s.lookAt(func() {})
-			tx, err := s.db.Begin(false) // without the index: it may wait for the keeper
+			tx, err := s.begin() // without the index: it may wait for the keeper
 			if err != nil {
 				return err
 			}
@@ -102,7 +112,22 @@ func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
 			defer func() { _ = tx.Rollback() }() // a reader has nothing to lose
 			return fn(tx.Bucket(bucketState))
 		}
-	})
+	}))
+}
+
+// begin begins to read the file. It is not done again after a fault, at which bbolt may hold
+// its locks.
+func (s *Store) begin() (tx *bolt.Tx, err error) {
+	s.beginning.Lock()
+	defer s.beginning.Unlock()
+	if s.torn == nil {
+		err = guard(func() error { tx, err = s.db.Begin(false); return err })
+		if isFault(err) {
+			s.torn = err
+		}
+		return tx, err
+	}
+	return nil, s.torn
 }
 
 // lookAt lets look see the index, and returns of which checkpoint that is.
@@ -157,6 +182,7 @@ func (s *Store) checkpoint() {
 	})
 	var p *panicError
 	s.hurt = errors.As(err, &p)
+	_ = s.lost(err)
 	s.index.Lock()
 	if err != nil {
 		s.spent = append(spent, s.spent...)
