@@ -98,7 +98,7 @@ type Store struct {
 	saving sync.Mutex // one checkpoint at a time; guards hurt
 	hurt   bool       // one panicked; bbolt may hold its locks
 
-	beginning sync.Mutex // one read of the file begins at a time; guards torn
+	beginning sync.Mutex // one transaction of the file begins at a time; guards torn
 	torn      error      // the fault at which one did
 }
 

@@ -59,7 +59,7 @@ func (s *Store) noteHealth(err error) error {
 func (s *Store) lost(err error) error {
 	if errors.Is(err, io.EOF) || isFault(err) {
 		s.setHealth(Health{Final: true, Fault: mesh.Errorf(mesh.Unavailable, "disk.read",
-			"A file of the node's data folder was cut off while it was in use; its operator must restore a copy: %w", err)})
+			"The node's data folder failed: a file was cut off while it was in use; its operator must restore a copy: %w", err)})
 	}
 	return err
 }

@@ -65,7 +65,12 @@ func guard(fn func() error) (err error) {
 
 type panicError struct{ value any }
 
-func (p *panicError) Error() string { return fmt.Sprint(p.value) }
+func (p *panicError) Error() string {
+	if isFault(p) {
+		return "the file is shorter than it was"
+	}
+	return fmt.Sprint(p.value)
+}
 
 // isFault reports whether the error is a fault of memory: the file ends before what it maps.
 func isFault(err error) bool {
@@ -101,7 +106,7 @@ func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
 	return s.lost(guard(func() error {
 		for {
 			saved := s.lookAt(func() {})
-			tx, err := s.begin() // without the index: it may wait for the keeper
+			tx, err := s.begin(false) // without the index: it may wait for the keeper
 			if err != nil {
 				return err
 			}
@@ -115,13 +120,13 @@ func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
 	}))
 }
 
-// begin begins to read the file. It is not done again after a fault, at which bbolt may hold
-// its locks.
-func (s *Store) begin() (tx *bolt.Tx, err error) {
+// begin begins a transaction of the file. None begins after a fault of another, at which bbolt
+// may hold its locks.
+func (s *Store) begin(writes bool) (tx *bolt.Tx, err error) {
 	s.beginning.Lock()
 	defer s.beginning.Unlock()
 	if s.torn == nil {
-		err = guard(func() error { tx, err = s.db.Begin(false); return err })
+		err = guard(func() error { tx, err = s.db.Begin(writes); return err })
 		if isFault(err) {
 			s.torn = err
 		}
@@ -170,15 +175,21 @@ func (s *Store) checkpoint() {
 		return
 	}
 	err := guard(func() error {
-		return s.db.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(bucketState)
-			for k, v := range changes {
-				if err := putValue(b, []byte(k), v.Value); err != nil {
-					return err
-				}
+		tx, err := s.begin(true)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // of what was not committed
+		b := tx.Bucket(bucketState)
+		for k, v := range changes {
+			if err := putValue(b, []byte(k), v.Value); err != nil {
+				return err
 			}
-			return putNumber(tx, keyCheckpoint, uint64(upTo))
-		})
+		}
+		if err := putNumber(tx, keyCheckpoint, uint64(upTo)); err != nil {
+			return err
+		}
+		return tx.Commit()
 	})
 	var p *panicError
 	s.hurt = errors.As(err, &p)

@@ -185,7 +185,7 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 		return 0, l.stopped
 	}
 	size := frameSize(recs)
-	if err := l.clean(); err != nil {
+	if err := l.ready(); err != nil {
 		return 0, err
 	}
 	seg := l.segs[len(l.segs)-1]
@@ -212,6 +212,25 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 		l.prepare(min(2*seg.size, l.size))
 	}
 	return first, nil
+}
+
+// ready sees to it that a frame can be written behind the last one.
+func (l *Log) ready() error {
+	if err := l.whole(); err != nil {
+		return err
+	}
+	return l.clean()
+}
+
+// whole reports whether the last file is as long as it was. If somebody has cut it off, the log
+// has stopped: what is written now would stand behind a hole.
+func (l *Log) whole() error {
+	seg := l.segs[len(l.segs)-1]
+	if st, err := seg.file.Stat(); err == nil && st.Size() < seg.size {
+		l.stopped = fmt.Errorf("%w: %s has %d bytes, and had %d", ErrStopped, seg.path, st.Size(), seg.size)
+		return l.stopped
+	}
+	return nil
 }
 
 // clean zeroes what was torn when the log was opened: before a frame is written there, a disk
@@ -241,7 +260,7 @@ func (l *Log) Try() error {
 	if l.stopped != nil {
 		return l.stopped
 	}
-	if err := l.clean(); err != nil {
+	if err := l.ready(); err != nil {
 		return err
 	}
 	seg := l.segs[len(l.segs)-1]
