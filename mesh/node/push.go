@@ -162,7 +162,7 @@ func (n *node) buildPush() error {
 
 // forget removes what is kept about a thread beside its log.
 func (n *node) forget(ctx context.Context, key mesh.ThreadKey) {
-	if err := n.push.Forget(ctx, key); err != nil {
+	if err := n.push.Forget(ctx, []mesh.ThreadKey{key}); err != nil {
 		n.logger.WarnContext(ctx, "push configs of a deleted thread are left", "err", err)
 	}
 }
