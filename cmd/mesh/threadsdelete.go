@@ -28,7 +28,7 @@ conversations of the tenant that you may read and whose last event is older than
 or an age. Those on which an agent is at work stay.
 
 It says what would go, and asks at a terminal; elsewhere it needs --yes, and deletes
-nothing without. It takes the role deleter or tenant-admin. Ctrl-C ends it; what is
+nothing without. It takes the role thread-deleter or tenant-admin. Ctrl-C ends it; what is
 deleted by then is.`,
 		Example: `  mesh threads delete 550e8400-e29b-41d4-a716-446655440000 --yes
   mesh threads delete --before 90d

@@ -153,7 +153,7 @@ func TestOldConversationsAreDeletedOverTheAPI(t *testing.T) {
 	nothingOf(t, cfg.Data, gone)
 }
 
-// S4-080: rules for what is deleted are checked before anything is.
+// Rules for what is deleted are checked before anything is.
 func TestRulesOfRetentionHaveBounds(t *testing.T) {
 	for written, want := range map[string]string{
 		"age: 30":                    "2: retention.age",

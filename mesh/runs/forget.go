@@ -88,7 +88,7 @@ func (j journal) blank(ctx context.Context, k kept) error {
 	}
 	k.rec.Thread, k.rec.Task, k.rec.Detail = "", "", ""
 	if k.rec.Status == statusAwaiting { // the question is gone
-		k.rec.Status = statusFailed
+		k.rec.Status, k.rec.Detail = statusFailed, "Its conversation was deleted before it was answered."
 	}
 	data, err := json.Marshal(k.rec)
 	if err == nil {
