@@ -18,7 +18,6 @@ import (
 func (a *app) threadsDeleteCommand() *cobra.Command {
 	var thread, before string
 	var yes bool
-	var until time.Time
 	one := a.threadArg(&thread)
 	cmd := &cobra.Command{
 		Use:   "delete [ID]",
@@ -33,14 +32,14 @@ deleted by then is.`,
 		Example: `  mesh threads delete 550e8400-e29b-41d4-a716-446655440000 --yes
   mesh threads delete --before 90d
   mesh threads delete --before 2026-01-01 --yes`,
-		Args: func(cmd *cobra.Command, args []string) (err error) {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
 				return one(cmd, args)
 			}
 			if len(args) > 0 || a.flags.thread != "" {
 				return errors.New("give the id of a thread, or --before, and not both")
 			}
-			until, err = parseBefore(before, a.now())
+			_, err := parseBefore(before, time.Time{})
 			return err
 		},
 	}
@@ -48,6 +47,10 @@ deleted by then is.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete, and ask nobody")
 	cmd.RunE = a.stream(func(ctx context.Context, c *client, _ []string) error {
 		if before != "" {
+			until, err := parseBefore(before, a.now())
+			if err != nil {
+				return err
+			}
 			return c.deleteBefore(ctx, until, yes)
 		}
 		if err := a.agrees(ctx, yes, "Delete the conversation "+thread+" for good?"); err != nil {
