@@ -138,6 +138,20 @@ func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.P
 	return s.book.Threads(tenant, before, limit), mesh.Wrap("disk.Threads", ctx.Err())
 }
 
+// Idle implements [threadlog.Catalog].
+func (s *Store) Idle(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]threadlog.Info, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Idle(tenant, after, limit), mesh.Wrap("disk.Idle", ctx.Err())
+}
+
+// Tenants implements [threadlog.Catalog].
+func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Tenants(), mesh.Wrap("disk.Tenants", ctx.Err())
+}
+
 // Deletions implements [threadlog.Catalog].
 func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	s.index.RLock()
