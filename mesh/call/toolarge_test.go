@@ -18,7 +18,6 @@ import (
 // the first one or one that goes on after a break.
 func TestAnEventThatIsTooLargeEndsTheCallAtOnce(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", 17<<20)
 	for _, broken := range []bool{false, true} {
 		for _, binding := range bindings {
 			t.Run(map[bool]string{false: "at once, ", true: "after a break, "}[broken]+binding, func(t *testing.T) {
@@ -26,6 +25,7 @@ func TestAnEventThatIsTooLargeEndsTheCallAtOnce(t *testing.T) {
 				began, over := make(chan struct{}), make(chan struct{})
 				defer close(over)
 				var cut func() <-chan struct{}
+				var large string
 				f := foreign(t, func(_ context.Context, ec *a2asrv.ExecutorContext, yield func(a2a.Event, error) bool) {
 					if !yield(a2a.NewSubmittedTask(ec, ec.Message), nil) {
 						return
@@ -43,9 +43,9 @@ func TestAnEventThatIsTooLargeEndsTheCallAtOnce(t *testing.T) {
 						yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, nil), nil)
 					}
 				})
-				cut = f.web.cut
+				cut, large = f.web.cut, strings.Repeat("x", 17<<20)
 				if strings.HasPrefix(binding, "GRPC") {
-					cut = f.net.cut
+					cut, large = f.net.cut, large[:5<<20]
 				}
 				open := began
 				var last mesh.TaskMoved
