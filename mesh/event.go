@@ -352,7 +352,7 @@ const (
 	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
 	ReasonAwaitsPlace = "AWAITS_PLACE"        // of an order, in no event: who dispatched it has as many agents at work as it may
 	ReasonAwaitsOther = "AWAITS_DEPENDENCY"   // of an order, in no event: what it depends on is not over
-	ReasonQueued      = "NODE_BUSY"           // of an order: it waits until fewer agents work on the node
+	ReasonQueued      = "NODE_BUSY"           // of an order or a turn: it waits until fewer agents work on the node, or on fewer turns
 	ReasonAwaited     = "AGENT_AWAITED"       // its agent is not there, and may be back in a moment
 	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one

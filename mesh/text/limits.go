@@ -15,6 +15,7 @@ var counts = map[string]string{
 	"orchestrator.max_budget":            "seconds for agents that were dispatched",
 	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
 	"node.agents":                        "agents at work at once on this node",
+	"turns.queued":                       "conversations that wait until this node works on them",
 
 	"model.tokens": "tokens that are left for a step of the model",
 	"model.cost":   "micro-dollars that are left for a step of the model",
@@ -64,6 +65,8 @@ func LimitAdvice(limit string, free time.Time) string {
 		advice = Sprintf("say what is done and what is not, and ask whether to continue")
 	case "thread.skill_calls", "user.skill_calls":
 		advice = Sprintf("say what is done and what is not")
+	case "turns.queued": // its reader is no model
+		return Sprintf("nothing was accepted; send the message again in a moment, or have the operator raise turns.running or turns.queued")
 	}
 	if !free.IsZero() {
 		// To the second, and not before there is.

@@ -311,6 +311,11 @@ func AgentLost(agent string) string { return Sprintf("%s was lost while this was
 // back.
 func AgentAwaited(agent string) string { return Sprintf("Waiting for %s to return", agent) }
 
+// TurnQueued tells the user of a turn at which place it waits until it is worked on.
+func TurnQueued(place int) string {
+	return Sprintf("There is much to do; your message waits at place %d.", place)
+}
+
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
 

@@ -247,6 +247,20 @@ func (s *State) Continuing(events []*mesh.Event) (turn *Execution, next mesh.Mes
 	return t, next, says && moves && t != nil && mesh.Interrupted(t.State) && events[1].Execution == t.ID
 }
 
+// Begins returns which turn of the thread, which is at rest, is to be worked on because of
+// the events, and for whom; false if none is.
+func (s *State) Begins(events []*mesh.Event) (turn mesh.ExecutionID, user string, ok bool) {
+	for _, e := range events {
+		if b, says := e.Body.(mesh.MessagePosted); says {
+			if t := s.Turn(e.Execution); t != nil {
+				return t.ID, t.User, true
+			}
+			return e.Execution, b.User, true
+		}
+	}
+	return "", "", false
+}
+
 // Executions returns all executions, parents before children.
 func (s *State) Executions() []*Execution { return s.order }
 
