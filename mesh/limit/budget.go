@@ -24,6 +24,9 @@ const (
 	// TurnsWaiting is how many threads wait until turns of theirs are worked on: a message
 	// that would have one more wait is refused. It is the name of its setting.
 	TurnsWaiting = "turns.queued"
+	// What the log takes of one execution: see [Output].
+	OutputEvents = "agent.output_events"
+	OutputBytes  = "agent.output_bytes"
 	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
 	// package dispatch. The node keeps it, too, with the time to conclude.
 	OrchestratorTime = "orchestrator.max_budget"

@@ -15,6 +15,8 @@ var counts = map[string]string{
 	"orchestrator.max_budget":            "seconds for agents that were dispatched",
 	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
 	"node.agents":                        "agents at work at once on this node",
+	"agent.output_events":                "events that the log takes of one execution",
+	"agent.output_bytes":                 "bytes that the log takes of one execution",
 	"turns.queued":                       "conversations that wait until this node works on them",
 
 	"model.tokens": "tokens that are left for a step of the model",
@@ -65,6 +67,8 @@ func LimitAdvice(limit string, free time.Time) string {
 		advice = Sprintf("say what is done and what is not, and ask whether to continue")
 	case "thread.skill_calls", "user.skill_calls":
 		advice = Sprintf("say what is done and what is not")
+	case "agent.output_events", "agent.output_bytes":
+		return Sprintf("only the ends of what was begun can be added; end it, and begin another")
 	case "turns.queued": // its reader is no model
 		return Sprintf("nothing was accepted; send the message again in a moment, or have the operator raise turns.running or turns.queued")
 	}

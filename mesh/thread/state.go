@@ -88,6 +88,9 @@ type Execution struct {
 	Used mesh.Budget
 	// Artifacts counts the ArtifactAppended of the execution.
 	Artifacts int64
+	// Logged is how much of the log the events are that are about it, where these know their
+	// size.
+	Logged mesh.Volume
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int

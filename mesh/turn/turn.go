@@ -69,6 +69,8 @@ type Config struct {
 
 	// Limits are how long a turn's agent may take, and say nothing.
 	Limits call.Limits
+	// Output bounds what the log takes of one of its executions.
+	Output limit.Output
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
