@@ -123,8 +123,10 @@ func (l *Line[K]) Holds(k K) bool { _, ok := l.held[k]; return ok }
 // Waits reports whether k waits for one.
 func (l *Line[K]) Waits(k K) bool { return l.waiting[k] != nil }
 
-// Held and Waiting are how many there are of these.
-func (l *Line[K]) Held() int    { return len(l.held) }
+// Held is how many places are held.
+func (l *Line[K]) Held() int { return len(l.held) }
+
+// Waiting is how many wait for one.
 func (l *Line[K]) Waiting() int { return len(l.waiting) }
 
 // First are those that would get the places that are free now, n at most, in their turns.

@@ -263,7 +263,7 @@ func (n *node) buildEdge() (err error) {
 	if n.turns, err = turn.New(turns); err != nil {
 		return err
 	}
-	if err = n.telemetry.Running(n.turns.Running); err != nil {
+	if err = n.telemetry.Turns(n.turns.Running, n.turns.Waiting); err != nil {
 		return err
 	}
 	cfg := edge.Config{

@@ -79,6 +79,21 @@ func LimitAdvice(limit string, free time.Time) string {
 	return advice
 }
 
+// TurnQueued tells the user of a turn at which place it waits until it is worked on.
+func TurnQueued(place int) string {
+	return Sprintf("There is much to do; your message waits at place %d.", place)
+}
+
+// TooMuchOutput is the end of an agent that said more than is kept of one: so many events, or
+// bytes.
+func TooMuchOutput(limit string, most int64) string {
+	what := Sprintf("%d pieces", most)
+	if limit == "agent.output_bytes" {
+		what = Sprintf("%d bytes", most)
+	}
+	return Sprintf("The agent said more than is kept of one answer (%s) and was stopped; what it had said until then is there.", what)
+}
+
 // TooManyAgents refuses a batch of agents that would make so many.
 func TooManyAgents(most, would int) string {
 	return Sprintf("at most %d agents may be dispatched for one request, and this would make %d", most, would)

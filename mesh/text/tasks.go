@@ -311,21 +311,6 @@ func AgentLost(agent string) string { return Sprintf("%s was lost while this was
 // back.
 func AgentAwaited(agent string) string { return Sprintf("Waiting for %s to return", agent) }
 
-// TurnQueued tells the user of a turn at which place it waits until it is worked on.
-func TurnQueued(place int) string {
-	return Sprintf("There is much to do; your message waits at place %d.", place)
-}
-
-// TooMuchOutput is the end of an agent that said more than is kept of one: so many events, or
-// bytes.
-func TooMuchOutput(limit string, most int64) string {
-	what := Sprintf("%d pieces", most)
-	if limit == "agent.output_bytes" {
-		what = Sprintf("%d bytes", most)
-	}
-	return Sprintf("The agent said more than is kept of one answer (%s) and was stopped; what it had said until then is there.", what)
-}
-
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
 
