@@ -310,11 +310,11 @@ func (r *relay) lastWords(ctx context.Context) mesh.TaskMoved {
 				return canceled
 			}
 			if last, unsaved := r.log(ctx, b); last != nil {
-				if last.Reason == mesh.ReasonOutput {
-					r.ask(ctx)
-				}
 				if err := r.journal.Append(ctx, unsaved); err != nil {
 					r.driver.Logger.WarnContext(ctx, "last words not logged", "agent", r.leg.exec.Agent, "err", err)
+				}
+				if last.Reason == mesh.ReasonOutput {
+					r.ask(ctx)
 				}
 				return *last
 			}
