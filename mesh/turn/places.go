@@ -100,6 +100,9 @@ func (r *Runner) vacate(key mesh.ThreadKey) {
 // the next one behind those that wait already.
 func (d *driver) admitted(ctx context.Context, t *upcoming) bool {
 	if t.canceled { // nobody is asked to work on it
+		d.runner.mu.Lock()
+		defer d.runner.mu.Unlock()
+		d.entered()
 		return true
 	}
 	d.followOn(ctx)
