@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestAnAgentThatSaysTooMuchIsStopped(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := build(t, func(c *settings) { c.turn.Output = bound; c.turn.CancelGrace = 50 * time.Millisecond })
+			w := build(t, func(c *settings) { c.turn.Output = bound })
 			neighbor, loud := w.agent("neighbor", echo), w.agent(tt.agent, tt.play, tt.opts...)
 			acc := w.post(w.call(func(c *mesh.Call) { c.Agent = tt.agent }), say("go"))
 			w.until(acc, func(h *heard) bool { return len(h.all) > 3 })
@@ -73,8 +74,11 @@ func TestAnAgentThatSaysTooMuchIsStopped(t *testing.T) {
 			if len(h.all) < 7 {
 				t.Errorf("the user has %d updates of it", len(h.all))
 			}
-			for len(loud.asked()) == 0 {
-				time.Sleep(time.Millisecond)
+			for w.busy(w.key()) { // until it was told
+				runtime.Gosched()
+			}
+			if len(loud.asked()) == 0 {
+				t.Error("it is not told to end")
 			}
 		})
 	}
