@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) threadsCommand() *cobra.Command {
-	return group("threads", "List, show, follow and export conversations, and act on their agents", "  mesh threads list",
-		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
+	return group("threads", "List, show, follow, export and delete conversations, and act on their agents", "  mesh threads list",
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand(), a.threadsDeleteCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
 }
 
 func (a *app) threadsListCommand() *cobra.Command {

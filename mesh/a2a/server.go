@@ -96,6 +96,7 @@ type beginning struct {
 	message *a2apb.Message // all that the stream has, in place of a task
 	cursor  mesh.Seq
 	turn    bool // the stream ends when it is the user's turn to speak
+	spent   bool // nothing follows the cursor, as the task is over
 }
 
 // SendStreamingMessage streams the task and its updates, until the task is
@@ -152,6 +153,8 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	over := mesh.Terminal(task.GetStatus().GetState())
+	spent := call.HasCursor && over && call.AfterSeq == cursor
 	switch {
 	case call.HasCursor && call.AfterSeq > cursor:
 		return nil, mesh.InvalidField(op, "after-seq", "is %d, and the task's last update is %d; "+
@@ -160,10 +163,10 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 		bare := copyTask(task, task.Metadata)
 		bare.Artifacts, bare.History = nil, nil
 		task, cursor = bare, call.AfterSeq
-	case mesh.Terminal(task.GetStatus().GetState()):
+	case over:
 		return nil, UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
 	}
-	return &beginning{task: present(call, task, cursor, nil), cursor: cursor}, nil
+	return &beginning{task: present(call, task, cursor, nil), cursor: cursor, spent: spent}, nil
 }
 
 // follow sends the task and the updates after the cursor. It ends with the
@@ -217,7 +220,11 @@ func sendUpdate(stream grpc.ServerStreamingServer[a2apb.StreamResponse], u Updat
 
 func (b *beginning) send(stream grpc.ServerStreamingServer[a2apb.StreamResponse]) error {
 	call, _ := mesh.CallFrom(stream.Context())
-	if err := stream.SendHeader(activated(call)); err != nil {
+	header := activated(call)
+	if b.spent {
+		header = metadata.Join(header, metadata.Pairs(rpc.KeyNothingLeft, "1"))
+	}
+	if err := stream.SendHeader(header); err != nil {
 		return err
 	}
 	return sendUpdate(stream, Update{Seq: b.cursor, Response: TaskResponse(b.task)})

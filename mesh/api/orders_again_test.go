@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/admission"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/dispatch"
@@ -128,6 +129,28 @@ func TestTheTimeOfARunOutlivesItsProcess(t *testing.T) {
 		r.order(there("d"))
 		if got, _ := r.Done(r.p.ctx, "d"); got.Status != dispatch.StatusCompleted {
 			t.Errorf("after the user's yes: %+v", got)
+		}
+		r.end()
+	})
+}
+
+// Nor does one begin anything whose time was over when it was cut off, not even at once.
+func TestARunThatWasOverBeginsNothingWhenItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := houseOf(t, 1, func(string) (time.Duration, int) { return time.Minute, completes })
+		h.terms = admission.Terms{Time: 20 * time.Second}
+		opts := dispatch.Options{Budget: 20 * time.Second, MaxConcurrent: 1}
+		r := h.outing("", opts)
+		r.order(there("a"), there("waits"))
+		time.Sleep(30 * time.Second)
+		r.kill()
+		r = h.outing(mesh.ReasonContinued, opts)
+		errs := r.Dispatch(r.p.ctx, []dispatch.Order{there("b")})
+		if len(errs) != 1 || limit.TripOf(errs[0]) == nil || limit.TripOf(errs[0]).Limit != limit.OrchestratorTime {
+			t.Errorf("an order when the time was over: %v", errs)
+		}
+		if x := h.of("waits"); h.begun[x.ID] > 0 {
+			t.Error("what had not begun did")
 		}
 		r.end()
 	})

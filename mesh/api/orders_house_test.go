@@ -366,12 +366,12 @@ type errand struct {
 
 // begin is a new errand of a message, of which the house judges whether it may be.
 func (h *house) begin(p *process, name string, x mesh.ExecutionID, m *a2apb.Message) (*errand, error) {
-	s := h.state()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || p.dead() {
 		return nil, killed()
 	}
+	s := h.state() // has all that began
 	again := m.GetTaskId() != "" || a2a.Extension(m.GetMetadata()).GetFields()[a2a.KeyContinues].GetStringValue() != ""
 	is := s.Execution(x)
 	label := cmp.Or(is, &thread.Execution{}).Label

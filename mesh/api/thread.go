@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/retention"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
@@ -26,7 +27,8 @@ type Threads struct {
 	tickets Tickets
 	main    string
 	admits  *admission.Controller
-	deleted func(ctx context.Context, key mesh.ThreadKey)
+	deleter *retention.Deleter
+	permits func(p mesh.Principal, a mesh.Action, name string) error
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
 	// retention is how long what agents note in sessions is kept.
 	retention time.Duration
@@ -40,13 +42,6 @@ type Threads struct {
 func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, tickets Tickets, main string) *Threads {
 	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main, readByRole: nobodyTold}
 	s.access = s.folded
-	return s
-}
-
-// OnDelete has f called after a thread was deleted, to remove what is kept
-// about it elsewhere. It returns s, and is called before s serves.
-func (s *Threads) OnDelete(f func(ctx context.Context, key mesh.ThreadKey)) *Threads {
-	s.deleted = f
 	return s
 }
 
@@ -354,33 +349,4 @@ func mayEnd(e *mesh.Event) bool {
 		return true
 	}
 	return false
-}
-
-// DeleteThread implements meshv1.ThreadServiceServer.
-func (s *Threads) DeleteThread(ctx context.Context, req *meshv1.DeleteThreadRequest) (*meshv1.DeleteThreadResponse, error) {
-	const op = "api.DeleteThread"
-	key, call, err := keyFor(ctx, op, req.GetThreadId())
-	if err != nil {
-		return nil, err
-	}
-	resp := &meshv1.DeleteThreadResponse{}
-	// No message is taken between the check and the end, whose turn would then be
-	// without a thread.
-	err = s.states.Delete(ctx, key, func(st *thread.State) error {
-		if st.Seq == 0 || !st.MayRead(call.Principal) {
-			return mesh.ThreadNotFound(op)
-		}
-		if st.NextTurn() != nil {
-			return mesh.Errorf(mesh.Precondition, op, "an agent is working on the thread; cancel its task first")
-		}
-		resp.LastHash = s.log.LastHash(key)
-		return nil
-	})
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	if s.deleted != nil {
-		s.deleted(context.WithoutCancel(ctx), key)
-	}
-	return resp, nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/api/apitest"
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/retention"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
@@ -48,9 +51,18 @@ func newLibrary(t *testing.T) *library {
 		t.Fatal(err)
 	}
 	return &library{
-		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{Signer: signer, Agents: agents}, "main"), store: store, states: states,
+		Threads: NewThreads(log, states, admission.New(log, states, nil), Tickets{Signer: signer, Agents: agents}, "main").
+			WithDeleter(retention.NewDeleter(log, states, unrecorded{}, slog.New(slog.DiscardHandler)), func(mesh.Principal, mesh.Action, string) error { return nil }),
+		store: store, states: states,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},
 	}
+}
+
+// unrecorded is a record that keeps nothing.
+type unrecorded struct{}
+
+func (unrecorded) Deletes(context.Context, string, []mesh.ThreadKey) (func([]audit.Deletion), error) {
+	return func([]audit.Deletion) {}, nil
 }
 
 // post opens a turn, as a message of a user does.

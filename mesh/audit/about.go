@@ -33,7 +33,7 @@ func (s *Store) index(rec *meshv1.AuditRecord) {
 	for _, id := range Threads(rec) {
 		at := s.hashOf(mesh.ThreadKey{Tenant: mesh.TenantID(rec.GetTenantId()), ID: id})
 		s.about[at] = append(s.about[at], rec.GetSeq())
-		if rec.GetAction() == meshv1.ThreadService_DeleteThread_FullMethodName && rec.GetDecision() == meshv1.AuditRecord_DECISION_DONE {
+		if deletes(rec.GetAction()) && rec.GetDecision() == meshv1.AuditRecord_DECISION_DONE {
 			s.deleted[at] = true
 		}
 	}

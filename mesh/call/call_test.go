@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -36,6 +37,11 @@ func request() call.Request {
 
 func resumed(r *call.Request) { r.RemoteTask = "t" }
 func unary(r *call.Request)   { r.Unary = true }
+
+// tooMuch is how a call ends with so many bytes at once.
+func tooMuch(bytes, limit int) string {
+	return fmt.Sprintf("failed INVALID_AGENT_RESPONSE The agent sent %d bytes at once, and the limit is %d; have it send less, in pieces or in a part with a url.", bytes, limit)
+}
 
 // However an agent behaves, what it did becomes a legal sequence (S0-047,
 // S0-088, A2A v1.0 §3.1.2).
@@ -90,10 +96,10 @@ func TestWhatAgentsSayIsMendedIntoALegalSequence(t *testing.T) {
 			want: []string{"working", "failed AGENT_UNAVAILABLE The agent could not be reached."}},
 		"its own deadline": {ends: status.Error(codes.DeadlineExceeded, "x"), want: []string{"failed TIMEOUT The agent took too long and was stopped."}},
 		"a piece too large to log": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", big, false), status1("t", completed, "")},
-			want: []string{"working", "failed INVALID_AGENT_RESPONSE The agent sent more than 1 MiB at once."}},
+			want: []string{"working", tooMuch(1048587, 1044480)}},
 		"a piece too large to receive": {says: []*a2apb.StreamResponse{task("t", working), piece("t", "a", strings.Repeat(big, 5), false)},
-			want: []string{"working", "failed INVALID_AGENT_RESPONSE The agent sent more than 1 MiB at once."},
-			near: []string{"working", "failed INVALID_AGENT_RESPONSE The agent sent more than 1 MiB at once."}},
+			want: []string{"working", tooMuch(5242909, rpc.DefaultMaxMessage)},
+			near: []string{"working", tooMuch(5242893, 1044480)}},
 		"an empty piece": {says: []*a2apb.StreamResponse{task("t", working),
 			{Payload: &a2apb.StreamResponse_ArtifactUpdate{ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{TaskId: "t"}}}, status1("t", completed, "")},
 			want: []string{"working", "completed"}},

@@ -170,7 +170,7 @@ func receive(ctx context.Context, open func(context.Context) (grpc.ServerStreami
 		case stream == nil:
 			yield(Response{}, rpc.FromStatus(err))
 		default:
-			yield(Response{}, answer(rpc.FromStatus(err), stream.Trailer()))
+			yield(Response{}, answer(readable(err), stream.Trailer()))
 		}
 	}
 }

@@ -279,7 +279,7 @@ func (d *Dialer) overGRPC(t Target, address, tenant string, old bool) (route, er
 	r := route{ready: func(ctx context.Context) error { return ready(ctx, conn) }, exposed: sender.Refused() != nil}
 	switch {
 	case old:
-		r.client = sdkClient{a2agrpc0.NewGRPCTransportFromClient(legacypb.NewA2AServiceClient(carrying{conn})), tenant}
+		r.client = sdkClient{a2agrpc0.NewGRPCTransportFromClient(legacypb.NewA2AServiceClient(sizing{carrying{conn}})), tenant}
 	case sender != nil:
 		r.client = overGRPC(carrying{conn}, tenant)
 	default:

@@ -8,8 +8,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-
-	"agentmesh/mesh"
 )
 
 // values are the JSON values of an answer: the data of server-sent events, or what
@@ -87,17 +85,13 @@ func lineOf(in *bufio.Reader, most int) ([]byte, error) {
 		piece, err := in.ReadSlice('\n')
 		line = append(line, piece...)
 		if len(line) > most {
-			return nil, tooLong()
+			return nil, tooLong(0, maxAnswer)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		return bytes.TrimRight(line, "\r\n"), err
 	}
-}
-
-func tooLong() error {
-	return mesh.Errorf(mesh.Exhausted, "call", "the agent's answer is longer than %d bytes: %w", maxAnswer, errTooLong)
 }
 
 // bounded is a body that fails when it is too long.
@@ -109,7 +103,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, tooLong()
+		return 0, tooLong(0, maxAnswer)
 	}
 	return n, err
 }

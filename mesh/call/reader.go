@@ -67,7 +67,7 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 		if size(b) > maxBody {
 			r.done = true
 			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", size(b))
-			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(mesh.MaxEvent>>20)))
+			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(size(b), maxBody)))
 		}
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:

@@ -36,9 +36,6 @@ const reasonParams = "INVALID_PARAMS"
 // maxWords is how much of what an agent says with a refusal is shown, in bytes.
 const maxWords = 500
 
-// errTooLong is in the chain of errors of answers that are longer than is read.
-var errTooLong = errors.New("the answer is too long")
-
 // faults are the errors of A2A by their codes in JSON-RPC and their reasons elsewhere.
 var faults = []struct {
 	rpc    int
@@ -216,16 +213,14 @@ func broken(err error) mesh.TaskMoved {
 	code := mesh.CodeOf(err)
 	if strings.HasPrefix(detail, "grpc: ") { // the library's own words
 		detail = ""
-		if code == mesh.Exhausted {
-			return failed(mesh.ReasonIllegal, text.AgentSentTooMuch(mesh.MaxEvent>>20))
-		}
+	}
+	if o := (*oversize)(nil); errors.As(err, &o) {
+		return failed(mesh.ReasonIllegal, text.AgentSentTooMuch(o.bytes, o.limit))
 	}
 	if u := (*unreadable)(nil); errors.As(err, &u) {
 		return failed(mesh.ReasonIllegal, text.AgentUnreadable(u.where(), u.want))
 	}
 	switch {
-	case errors.Is(err, errTooLong):
-		return failed(mesh.ReasonIllegal, text.AgentSentTooMuch(maxAnswer>>20))
 	case errors.Is(err, errForgotten):
 		return failed(mesh.ReasonNoAnswer, text.AgentForgot())
 	case reason == ReasonNotFound:
@@ -266,5 +261,5 @@ func readable(err error) error {
 	if st, ok := status.FromError(err); ok && strings.HasPrefix(st.Message(), "grpc: failed to unmarshal") {
 		return misreadError(&unreadable{offset: -1, want: "protobuf", cause: err})
 	}
-	return rpc.FromStatus(err)
+	return rpc.FromStatus(sized(err))
 }

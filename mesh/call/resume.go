@@ -112,6 +112,9 @@ func (c *call) resume(ctx context.Context, cause error) error {
 			if errors.Is(err, io.EOF) && c.reader.auth {
 				return err
 			}
+			if errors.As(err, new(*oversize)) {
+				return err
+			}
 			streams = !mesh.IsCode(err, mesh.Unsupported)
 			if c.over(ctx) {
 				break
@@ -120,7 +123,7 @@ func (c *call) resume(ctx context.Context, cause error) error {
 		switch err := c.look(ctx); {
 		case err == nil:
 			failures = 0
-		case errors.As(err, new(*unreadable)):
+		case errors.As(err, new(*unreadable)), errors.As(err, new(*oversize)):
 			return err
 		case mesh.IsCode(err, mesh.NotFound):
 			return mesh.Errorf(mesh.NotFound, "call.resume", "the agent lost the task: %w", errForgotten)

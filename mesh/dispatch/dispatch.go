@@ -137,10 +137,28 @@ func New(ctx context.Context, inv *agent.Invocation, conns Conns, opts Options) 
 	if inv.GoesOn() {
 		worked, d.lost = d.restore(ctx)
 	}
-	if d.opts.Budget > 0 {
-		d.clock = time.AfterFunc(d.opts.Budget-worked, d.expire)
-	}
+	d.goOn(worked)
 	return d
+}
+
+// goOn has what was restored go on, within what is left of the time of the run. Where
+// that was over before, nothing begins any more, and what was at work is ended: at once,
+// for the model would else order more, which the node refuses.
+func (d *Dispatcher) goOn(worked time.Duration) {
+	left := d.opts.Budget - worked
+	over := d.opts.Budget > 0 && left <= 0
+	if over {
+		d.expire()
+	}
+	d.mu.Lock()
+	d.start()
+	d.mu.Unlock()
+	switch {
+	case over:
+		d.expire()
+	case d.opts.Budget > 0:
+		d.clock = time.AfterFunc(left, d.expire)
+	}
 }
 
 // Close cancels what is still at work or waits for its turn, and returns when

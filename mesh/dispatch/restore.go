@@ -27,9 +27,8 @@ type resume struct {
 	updates   int64
 }
 
-// restore takes in what the execution dispatched before, and has those go on
-// that wait for the user, or were at work. It returns how long the run worked before it
-// was cut off.
+// restore takes in what the execution dispatched before: those that wait for the user,
+// or were at work, are to go on. It returns how long the run worked before it was cut off.
 func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err error) {
 	did, err := d.inv.Mesh.Actions(ctx)
 	if err != nil {
@@ -68,7 +67,6 @@ func (d *Dispatcher) restore(ctx context.Context) (worked time.Duration, err err
 	for _, j := range pending {
 		d.link(j)
 	}
-	d.start()
 	if x := did.Execution(d.inv.Execution); x != nil {
 		worked = x.Worked
 	}

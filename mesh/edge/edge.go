@@ -47,6 +47,9 @@ type Turns interface {
 	Take(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error
 	// Wake says that something was appended to the thread which is to be worked on.
 	Wake(key mesh.ThreadKey)
+	// Expects reports whether a turn that begins now waits for its agent, of which the
+	// directory has the entry and the error.
+	Expects(e registry.Entry, err error) bool
 	// EndTasks tells the agents of executions that waited, and were canceled.
 	EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution)
 }

@@ -34,7 +34,7 @@ func TestATaskWhoseAgentFailsEndsWithTheReason(t *testing.T) {
 		"does not finish":    {func(s *scene) { s.say("half") }, mesh.ReasonNoAnswer, "without finishing", false},
 		"refuses":            {func(s *scene) { s.err = mesh.Errorf(mesh.Invalid, "x", "I cannot read this") }, call.ReasonRefused, "I cannot read this", false},
 		"fails by itself":    {func(s *scene) { s.move(failed, "I give up") }, "", "I give up", false},
-		"is oversized":       {func(s *scene) { s.say(strings.Repeat("x", mesh.MaxEvent)); s.move(completed, "") }, mesh.ReasonIllegal, "1 MiB", false},
+		"is oversized":       {func(s *scene) { s.say(strings.Repeat("x", mesh.MaxEvent)); s.move(completed, "") }, mesh.ReasonIllegal, "1044480", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

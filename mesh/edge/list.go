@@ -21,7 +21,7 @@ var (
 const maxPage = 3 << 20
 
 // List implements a2a.Lister. The tasks are those that GetTask would find, for
-// who addresses an agent those of that agent. Each
+// who addresses an agent those of that agent, wherever it is now. Each
 // is as it was when the page was made up, and as the filters want it, although
 // it may have moved on meanwhile. A page may be short because of its size.
 func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
@@ -43,6 +43,11 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 	page, err := e.Tasks.List(ctx, q)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
+	}
+	if page.Total == 0 {
+		if err := e.known(ctx, op, call); err != nil {
+			return nil, err
+		}
 	}
 	res := &a2apb.ListTasksResponse{PageSize: req.GetPageSize(), TotalSize: int32(page.Total)}
 	size := 0

@@ -19,14 +19,14 @@ import (
 )
 
 // listing is a world that lists its tasks.
-func listing(t *testing.T) *world {
-	return build(t, func(c *settings) {
+func listing(t *testing.T, opts ...option) *world {
+	return build(t, append(opts, func(c *settings) {
 		x, err := tasks.New(c.edge.Log, []byte("0123456789abcdef0123456789abcdef"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.edge.Tasks = x
-	})
+	})...)
 }
 
 // anywhere is ann's context, in no thread and without our extension.

@@ -31,6 +31,7 @@ type intake struct {
 	call   mesh.Call
 	key    mesh.ThreadKey
 	task   mesh.ExecutionID // "" opens a task
+	absent error            // why the agent that is addressed begins nothing now, or nil
 	named  string           // the context id, if it is a name of the user's for the thread
 	exit   *exit            // of one that leaves the agent that has the conversation, once that is found out
 	msg    *a2apb.Message   // ours to change
@@ -49,6 +50,9 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 			return nil, err
 		}
 		return &a2a.Accepted{Message: m}, nil
+	}
+	if in.absent, err = e.absent(ctx, in.call); err != nil {
+		return nil, err
 	}
 	appended, err := e.take()
 	if err != nil {
@@ -105,18 +109,6 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	return in, nil
 }
 
-// known returns NotFound if the call addresses an agent that its tenant does
-// not see. One that is not live now is as one that fails: its turn says so.
-func (e *Edge) known(op string, call mesh.Call) error {
-	if call.Agent == "" {
-		return nil
-	}
-	if _, err := e.Directory.Resolve(call.Principal.Tenant, call.Agent); mesh.IsCode(err, mesh.NotFound) {
-		return mesh.Wrap(op, err)
-	}
-	return nil
-}
-
 // home is the agent that a turn begins with: the one that was addressed, or main.
 func (e *Edge) home(addressed string) string {
 	if addressed != "" {
@@ -125,13 +117,13 @@ func (e *Edge) home(addressed string) string {
 	return e.Main
 }
 
-// caller returns who calls, if there is the agent that it addresses.
+// caller returns who calls.
 func (e *Edge) caller(ctx context.Context, op string) (mesh.Call, error) {
 	call, ok := mesh.CallFrom(ctx)
 	if !ok {
 		return call, mesh.Errorf(mesh.Unknown, op, "")
 	}
-	return call, e.known(op, call)
+	return call, nil
 }
 
 // sameTenant checks the A2A tenant, which routes and grants nothing.
@@ -222,6 +214,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		t, err := find(s, in)
 		if err != nil {
 			return cache.Decision{}, err
+		}
+		if t == nil && in.absent != nil {
+			return cache.Decision{}, in.absent
 		}
 		if err := e.takes(s, in, t); err != nil {
 			return cache.Decision{}, err

@@ -94,6 +94,8 @@ type Config struct {
 	Audit Audit `yaml:"audit"`
 	// Threads says who sees conversations.
 	Threads Threads `yaml:"threads"`
+	// Retention says which conversations are deleted by themselves.
+	Retention Retention `yaml:"retention"`
 	// Sessions are those of agents that the conversation is handed over to.
 	Sessions Sessions `yaml:"sessions"`
 	// Telemetry says whom the node tells what it does, in traces and metrics.
@@ -288,7 +290,7 @@ func (c *Config) fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillHandoff(), c.fillTLS(), c.fillAudit()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillHandoff(), c.fillTLS(), c.fillAudit(), c.fillRetention()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

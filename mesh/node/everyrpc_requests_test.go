@@ -3,11 +3,13 @@ package node_test
 import (
 	"crypto/rand"
 	"strings"
+	"time"
 
 	legacypb "github.com/a2aproject/a2a-go/a2apb"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -98,6 +100,9 @@ var asks = map[string]ask{
 		return &meshv1.ShareThreadRequest{ThreadId: x.thread, Add: []string{"mallory"}}
 	}},
 	meshv1.ThreadService_DeleteThread_FullMethodName: {request: func(x things) proto.Message { return &meshv1.DeleteThreadRequest{ThreadId: x.thread} }},
+	meshv1.ThreadService_DeleteThreads_FullMethodName: {request: func(things) proto.Message {
+		return &meshv1.DeleteThreadsRequest{Before: timestamppb.New(time.Unix(1, 0))}
+	}},
 
 	meshv1.ExecutionService_ListExecutions_FullMethodName: {request: func(x things) proto.Message { return &meshv1.ListExecutionsRequest{ThreadId: x.thread} }},
 	meshv1.ExecutionService_GetExecution_FullMethodName: {request: func(x things) proto.Message {

@@ -35,6 +35,7 @@ import (
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/retention"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/runs"
 	"agentmesh/mesh/security/auth"
@@ -98,6 +99,7 @@ type Options struct {
 type node struct {
 	cfg    Config
 	opts   Options
+	name   string // by which others on the backend tell it
 	logger *slog.Logger
 
 	backend   Backend
@@ -143,6 +145,7 @@ type node struct {
 	keyHosts    *http.Transport // of verifyCards
 	guard       *egress.Guard
 	push        *push.Dispatcher
+	deleter     *retention.Deleter
 	dialer      *call.Dialer
 	carrier     *http.Transport                    // of calls to agents over HTTP
 	guarded     *http.Transport                    // of those to agents of tenants; nil under auth none
@@ -162,7 +165,7 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 	if err := cfg.Fill(); err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, opts: opts, logger: opts.Logger, ready: newReadiness()}
+	n := &node{cfg: cfg, opts: opts, name: mesh.NewEventID(), logger: opts.Logger, ready: newReadiness()}
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)
 	}
@@ -238,6 +241,7 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := n.buildRuns(); err != nil {
 		return err
 	}
+	n.buildRetention()
 	n.settled, err = n.recover(ctx)
 	return err
 }
@@ -253,7 +257,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	turns := turn.Config{
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
-		Main: n.cfg.Main, Node: mesh.NewEventID(), Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
+		Main: n.cfg.Main, Node: n.name, Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(),
 	}
@@ -280,7 +284,7 @@ func (n *node) buildEdge() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 10+len(n.opts.Builtins))
+	failed := make(chan error, 11+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -365,6 +369,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("store", n.watchStore)
 	start("log", n.log.Run)
 	start("tasks", n.tasks.Run)
+	start("retention", n.keepThreads)
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/pem"
@@ -158,11 +157,4 @@ func (n *node) buildPush() error {
 		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)
-}
-
-// forget removes what is kept about a thread beside its log.
-func (n *node) forget(ctx context.Context, key mesh.ThreadKey) {
-	if err := n.push.Forget(ctx, key); err != nil {
-		n.logger.WarnContext(ctx, "push configs of a deleted thread are left", "err", err)
-	}
 }

@@ -148,32 +148,8 @@ func (d *Dispatcher) Delete(ctx context.Context, req *a2apb.DeleteTaskPushNotifi
 	return mesh.Wrap(op, d.remove(ctx, r.name(req.GetId())))
 }
 
-// Forget removes all configs of a thread that was deleted.
-func (d *Dispatcher) Forget(ctx context.Context, key mesh.ThreadKey) error {
-	defer d.lock(key)()
-	prefix := string(key.Tenant) + "/" + strings.ReplaceAll(key.ID, "-", "") + "-"
-	var names []string
-	for _, kind := range []string{kindConfig, kindCursor} {
-		err := d.each(ctx, kind, prefix, func(it state.Item) error {
-			names = append(names, it.Name)
-			return nil
-		})
-		if err != nil {
-			return mesh.Wrap("push.Forget", err)
-		}
-	}
-	for _, name := range names {
-		if err := d.remove(ctx, name); err != nil {
-			return mesh.Wrap("push.Forget", err)
-		}
-	}
-	return nil
-}
-
 // A Delivery says how a config fares.
 type Delivery struct {
-	// Delivered says that the task is over and all of it was delivered.
-	Delivered bool
 	// Failed says that the config was given up; setting it again resumes it.
 	Failed bool
 	// Attempts counts those that failed for the next update.
@@ -198,9 +174,6 @@ func (d *Dispatcher) Delivery(ctx context.Context, taskID, id string) (Delivery,
 		return Delivery{}, mesh.Wrap(op, err)
 	}
 	cur, err := d.cursorOf(ctx, name)
-	if mesh.IsCode(err, mesh.NotFound) {
-		return Delivery{Delivered: true}, nil
-	}
 	return Delivery{Failed: cur.Failed, Attempts: cur.Attempts, LastError: cur.LastError, LastFailure: cur.At}, mesh.Wrap(op, err)
 }
 
@@ -226,30 +199,30 @@ func (d *Dispatcher) put(ctx context.Context, op string, r ref, c *a2apb.TaskPus
 		return err
 	}
 	_, err = d.KV.Get(ctx, state.Key{Kind: kindConfig, Name: name})
-	isNew := mesh.IsCode(err, mesh.NotFound)
-	if err != nil && !isNew {
-		return err
+	if mesh.IsCode(err, mesh.NotFound) {
+		err = d.room(ctx, op, r)
 	}
-	if isNew {
-		if err := d.room(ctx, op, r); err != nil {
-			return err
-		}
-	}
-	by := &Owner{User: r.by.User, Credential: r.by.Credential, Operator: r.by.Can(mesh.ActAdminNode), At: time.Now().UTC()}
-	active, err := d.start(ctx, name, cursor{After: after, By: by}, isNew && !over)
 	if err != nil {
 		return err
 	}
-	if err := d.putConfig(ctx, name, record{c, call.PushV03, byRole}); err != nil {
+	fresh := cursor{After: after, By: &Owner{User: r.by.User, Credential: r.by.Credential, Operator: r.by.Can(mesh.ActAdminNode), At: time.Now().UTC()}}
+	if over {
+		fresh.Late, fresh.Over = true, fresh.By.At
+	}
+	cur, keep, err := d.start(ctx, name, fresh)
+	if err != nil || !keep {
+		return err
+	}
+	if err := d.putConfig(ctx, name, &record{TaskPushNotificationConfig: c, v03: call.PushV03, byRole: byRole, version: state.AnyVersion}); err != nil {
 		return err
 	}
 	if byRole {
 		d.ReadByRole(ctx, r.key.ID)
 	}
-	if active {
-		return d.activate(ctx, name, c)
+	if !cur.Over.IsZero() {
+		return nil
 	}
-	return nil
+	return d.activate(ctx, name, c)
 }
 
 // room refuses one config too many.
@@ -262,24 +235,28 @@ func (d *Dispatcher) room(ctx context.Context, op string, r ref) error {
 	return err
 }
 
-// start writes the cursor of a new config, and makes the one of a replaced
-// config forget its failures and who set it before. It reports whether there is something to deliver.
-func (d *Dispatcher) start(ctx context.Context, name string, fresh cursor, add bool) (bool, error) {
+// start writes the cursor of a new config, and makes the one of a replaced config forget its
+// failures and who set it before. It returns it, and false if the config is not to be kept:
+// it came with the resend of a message, and all of it was delivered.
+func (d *Dispatcher) start(ctx context.Context, name string, fresh cursor) (cursor, bool, error) {
 	for {
 		c, err := d.cursorOf(ctx, name)
 		switch {
-		case mesh.IsCode(err, mesh.NotFound) && !add:
-			return false, nil
 		case mesh.IsCode(err, mesh.NotFound):
 			c = fresh
 		case err != nil:
-			return false, err
+			return c, false, err
+		case !c.Over.IsZero() && !fresh.Late:
+			return c, false, nil
+		case !c.Over.IsZero():
+			fresh.version = c.version
+			c = fresh
 		case c.Attempts == 0 && !c.Failed && c.By != nil && c.By.Credential == fresh.By.Credential && d.counts(name, *c.By):
-			return true, nil // so that what is under way is not sent again
+			return c, true, nil // so that what is under way is not sent again
 		}
 		c.By, c.Attempts, c.Failed, c.LastError, c.At = fresh.By, 0, false, "", time.Time{}
 		if err = d.putCursor(ctx, name, &c); !mesh.IsCode(err, mesh.Conflict) {
-			return err == nil, err
+			return c, err == nil, err
 		}
 	}
 }

@@ -56,26 +56,30 @@ const turn = 100 * time.Millisecond
 // deliver sends what the sub's task was told since its cursor, until there is
 // no more, until an attempt fails or until others should have a turn.
 func (d *Dispatcher) deliver(ctx context.Context, s *sub) outcome {
-	c, err := d.config(ctx, s.name)
-	if err != nil {
-		return d.stumbled(ctx, s, err)
-	}
 	cur, err := d.cursorOf(ctx, s.name)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
-	if cur.Failed {
+	if !cur.Over.IsZero() {
 		return outcome{kind: gone}
 	}
-	if !d.stands(s, cur) {
-		return d.ended(ctx, s, cur)
+	c, err := d.config(ctx, s.name)
+	switch {
+	case mesh.IsCode(err, mesh.Precondition): // under another key; load has said so
+		return d.linger(ctx, s, c, cur)
+	case err != nil:
+		return d.stumbled(ctx, s, err)
+	case cur.Failed:
+		return d.linger(ctx, s, c, cur)
+	case !d.stands(s, cur):
+		return d.ended(ctx, s, c, cur)
 	}
 	view, err := d.view(ctx, s, c, cur, cur.After)
 	if err != nil {
 		return d.stumbled(ctx, s, err)
 	}
 	if view == nil { // the thread was deleted, or is not the user's to read any more
-		return d.end(ctx, s, cur, true)
+		return d.end(ctx, s, c, cur)
 	}
 	f, err := d.format(ctx, s, c.v03, view.Context(), cur.After)
 	if err != nil {
@@ -103,7 +107,7 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 			at = e.Seq
 			if thread.Reshares(e) {
 				if v, err := d.view(ctx, s, c, cur, at); v == nil && err == nil {
-					return d.end(ctx, s, cur, true)
+					return d.end(ctx, s, c, cur)
 				} else if err != nil {
 					return d.stumbled(ctx, s, err)
 				}
@@ -116,16 +120,16 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 				return out
 			}
 			if !d.stands(s, cur) {
-				return d.ended(ctx, s, cur)
+				return d.ended(ctx, s, c, cur)
 			}
 			body, err := f.body(update)
 			if err != nil {
-				return d.failed(ctx, s, cur, out, err)
+				return d.failed(ctx, s, c, cur, out, err)
 			}
 			how, err := d.attempt(ctx, s, c.TaskPushNotificationConfig, body)
 			out.speed = how
 			if err != nil {
-				return d.failed(ctx, s, cur, out, err)
+				return d.failed(ctx, s, c, cur, out, err)
 			}
 			cur.After, cur.Attempts, cur.LastError, cur.At = at, 0, "", time.Time{}
 			// What was delivered is noted also if the dispatcher is stopped.
@@ -138,7 +142,7 @@ func (d *Dispatcher) stream(ctx context.Context, s *sub, c record, cur cursor, v
 			}
 		}
 	}
-	done := d.end(ctx, s, cur, false)
+	done := d.over(ctx, s, c, cur)
 	done.speed = out.speed
 	return done
 }
@@ -155,13 +159,13 @@ func (d *Dispatcher) counts(name string, by Owner) bool {
 }
 
 // ended gives up a config whose owner's credential does not count any more.
-func (d *Dispatcher) ended(ctx context.Context, s *sub, cur cursor) outcome {
+func (d *Dispatcher) ended(ctx context.Context, s *sub, c record, cur cursor) outcome {
 	cur.Failed, cur.LastError, cur.At = true, "the credential with which it was set was revoked or has expired", time.Now().UTC().Truncate(time.Millisecond)
 	if err := d.putCursor(ctx, s.name, &cur); err != nil {
 		return d.stumbled(ctx, s, err)
 	}
 	d.Logger.InfoContext(ctx, "push notifications end with their credential", "tenant", s.key.Tenant, "task", s.task, "user", cur.By.User)
-	return outcome{kind: gone}
+	return d.linger(ctx, s, c, cur)
 }
 
 // replaced reports whether the sub's config is not the one that it began with.
@@ -223,7 +227,7 @@ func (d *Dispatcher) attempt(ctx context.Context, s *sub, c *a2apb.TaskPushNotif
 }
 
 // failed notes a failed attempt, and gives up after too many.
-func (d *Dispatcher) failed(ctx context.Context, s *sub, cur cursor, out outcome, err error) outcome {
+func (d *Dispatcher) failed(ctx context.Context, s *sub, c record, cur cursor, out outcome, err error) outcome {
 	switch {
 	case errors.Is(err, errCrowded):
 		out.kind = more
@@ -243,8 +247,9 @@ func (d *Dispatcher) failed(ctx context.Context, s *sub, cur cursor, out outcome
 	if cur.Failed {
 		d.Logger.WarnContext(ctx, "push notifications given up", "tenant", s.key.Tenant, "task", s.task,
 			"attempts", cur.Attempts, "err", cur.LastError)
-		out.kind = gone
-		return out
+		left := d.linger(ctx, s, c, cur)
+		left.speed = out.speed
+		return left
 	}
 	out.kind, out.pause = pauses, d.pauseAfter(cur.Attempts)
 	if refused {
@@ -263,12 +268,47 @@ func (d *Dispatcher) pauseAfter(failures int) time.Duration {
 	return p/2 + time.Duration(d.Jitter()*float64(p-p/2))
 }
 
-// end forgets the cursor of a config that is delivered, and the config itself
-// if its thread is no more.
-func (d *Dispatcher) end(ctx context.Context, s *sub, cur cursor, all bool) outcome {
+// linger is the outcome of a config by which nothing is delivered any more: until its task
+// is over it is there to be seen, and set again.
+func (d *Dispatcher) linger(ctx context.Context, s *sub, c record, cur cursor) outcome {
+	var t *thread.Execution
+	err := d.States.With(ctx, s.key, func(st *thread.State) error {
+		t = st.Turn(s.task)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return d.stumbled(ctx, s, err)
+	case t == nil:
+		return d.end(ctx, s, c, cur)
+	case t.Ended != 0:
+		return d.over(ctx, s, c, cur)
+	}
+	return outcome{kind: caughtUp}
+}
+
+// over removes a config whose task is over and by which nothing is left to deliver.
+func (d *Dispatcher) over(ctx context.Context, s *sub, c record, cur cursor) outcome {
+	defer d.lock(s.key)()
+	ctx = context.WithoutCancel(ctx) // both, if the dispatcher is stopped
+	cur.Over = time.Now().UTC()
+	err := d.putCursor(ctx, s.name, &cur)
+	if err == nil {
+		err = d.KV.Delete(ctx, state.Key{Kind: kindConfig, Name: s.name}, c.version)
+	}
+	if err != nil {
+		return d.stumbled(ctx, s, err)
+	}
+	return outcome{kind: gone}
+}
+
+// end removes a config whose task is none any more that its user may read.
+func (d *Dispatcher) end(ctx context.Context, s *sub, c record, cur cursor) outcome {
+	defer d.lock(s.key)()
+	ctx = context.WithoutCancel(ctx)
 	err := d.KV.Delete(ctx, state.Key{Kind: kindCursor, Name: s.name}, cur.version)
-	if err == nil && all {
-		err = d.drop(ctx, kindConfig, s.name)
+	if err == nil {
+		err = d.KV.Delete(ctx, state.Key{Kind: kindConfig, Name: s.name}, c.version)
 	}
 	if err != nil {
 		return d.stumbled(ctx, s, err)
@@ -283,9 +323,6 @@ func (d *Dispatcher) stumbled(ctx context.Context, s *sub, err error) outcome {
 	case ctx.Err() != nil, mesh.IsCode(err, mesh.Conflict):
 		return outcome{kind: more}
 	case mesh.IsCode(err, mesh.NotFound):
-		return outcome{kind: gone}
-	case mesh.IsCode(err, mesh.Precondition): // under another key
-		d.Logger.ErrorContext(ctx, "push notification config cannot be read", "tenant", s.key.Tenant, "task", s.task, "err", err)
 		return outcome{kind: gone}
 	}
 	d.Logger.WarnContext(ctx, "push notifications wait for the store", "tenant", s.key.Tenant, "task", s.task, "err", err)

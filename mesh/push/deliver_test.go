@@ -30,7 +30,7 @@ func TestUpdatesArriveInOrderAsA2AAsks(t *testing.T) {
 	d, _ := w.dispatcher(w.config())
 	task := w.open()
 	task.say("before")
-	c := task.set(d, h.URL+"/hook?x=1", secrets)
+	task.set(d, h.URL+"/hook?x=1", secrets)
 	task.say("one", "two")
 	md, err := structpb.NewStruct(map[string]any{mesh.ExtensionURI: map[string]any{"progress": "x"}})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestUpdatesArriveInOrderAsA2AAsks(t *testing.T) {
 			t.Errorf("request %d is for task %s with metadata %v, want %s without our extension", i, id, meta, task.id)
 		}
 	}
-	eventually(t, func() bool { return task.delivery(d, c.GetId()).Delivered })
+	eventually(t, func() bool { return len(task.configs(d)) == 0 })
 }
 
 // eventually waits for what follows a request that was seen.
@@ -313,7 +313,7 @@ func TestADeletedThreadIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.states.Forget(task.key)
-	if err := d.Forget(t.Context(), task.key); err != nil {
+	if err := d.Forget(t.Context(), []mesh.ThreadKey{task.key}); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.records(); n != 2 {
@@ -334,23 +334,6 @@ func TestSettingAConfigAgainReplacesItAndGoesOnWhereItWas(t *testing.T) {
 	task.say("two")
 	h.until(t, func(got []request) bool { return slices.Contains(words(got), "two") })
 	old.expect(t, "one")
-}
-
-func TestAConfigForATaskThatIsOverIsKeptAndSendsNothing(t *testing.T) {
-	w, h := memory(t), newHook(t)
-	d, _ := w.dispatcher(w.config())
-	over, live := w.open(), w.open()
-	over.complete()
-	c := over.set(d, h.URL)
-	if got, err := d.Get(as("alice"), &a2apb.GetTaskPushNotificationConfigRequest{TaskId: string(over.id), Id: c.GetId()}); err != nil || got.GetUrl() != h.URL {
-		t.Errorf("Get = %v, %v", got, err)
-	}
-	live.set(d, h.URL)
-	live.say("live")
-	h.expect(t, "live")
-	if !over.delivery(d, c.GetId()).Delivered {
-		t.Error("it waits for something")
-	}
 }
 
 // A counter is a log that counts who follows all of it.
@@ -380,13 +363,14 @@ func TestTheLogIsScannedOnceAndOnlyForConfigs(t *testing.T) {
 	}
 	stop = w.run(d)
 	defer stop()
-	a, b := one.set(d, h.URL), two.set(d, h.URL)
+	one.set(d, h.URL)
+	two.set(d, h.URL)
 	one.complete()
 	h.expect(t, "COMPLETED")
 	two.complete()
 	h.expect(t, "COMPLETED", "COMPLETED")
 	eventually(t, func() bool {
-		return one.delivery(d, a.GetId()).Delivered && two.delivery(d, b.GetId()).Delivered
+		return len(one.configs(d))+len(two.configs(d)) == 0
 	})
 	if n := log.follows.Load(); n != 1 {
 		t.Errorf("%d scans for two configs, want 1", n)

@@ -150,6 +150,16 @@ func (t *task) set(d *push.Dispatcher, url string, change ...func(*a2apb.TaskPus
 	return c
 }
 
+// configs are those that alice has for the task.
+func (t *task) configs(d *push.Dispatcher) []*a2apb.TaskPushNotificationConfig {
+	t.w.t.Helper()
+	list, err := d.List(as("alice"), &a2apb.ListTaskPushNotificationConfigsRequest{TaskId: string(t.id)})
+	if err != nil {
+		t.w.t.Fatal(err)
+	}
+	return list.GetConfigs()
+}
+
 func (t *task) delivery(d *push.Dispatcher, id string) push.Delivery {
 	t.w.t.Helper()
 	out, err := d.Delivery(as("alice"), string(t.id), id)

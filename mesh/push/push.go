@@ -4,7 +4,9 @@
 // It guarantees that every update of a task reaches each of its webhooks at
 // least once and in order, also across restarts, until the webhook has failed
 // too often; what was delivered is kept on disk with each config, and nothing
-// else needs to be, as the log has the rest. A webhook that is slow or dead
+// else needs to be, as the log has the rest. A config is there until its task is
+// over and all of it was delivered, or its webhook was given up; one that is set
+// later, for an hour. A webhook that is slow or dead
 // delays no stream and no other webhook: after a moment it waits in a lane of
 // its own (see lanes.go). What a webhook is sent is what a client without our
 // extension sees.

@@ -19,10 +19,9 @@ import (
 )
 
 // What is kept stands under the operator's own tenant, which no grant reaches.
-// A config and its cursor have the same name. A cursor is there as long as
-// something is to be delivered, so that a start reads no more than that; it is
-// written before the config, so that a config without one is a config whose
-// task is over and delivered.
+// A config and its cursor have the same name. The cursor is written before the
+// config, and says that it is over before the config is removed; so whatever is cut
+// off between the two, the cursor tells what is left to do.
 const (
 	kindConfig = "push.config" // sealed record
 	kindCursor = "push.cursor" // cursor as JSON
@@ -37,6 +36,11 @@ type cursor struct {
 	Failed    bool      `json:"failed,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
 	At        time.Time `json:"at,omitzero"` // of the last failure
+	// Over is when nothing was left to deliver. The config goes then, and the cursor a
+	// while later, so that a resend of the message that set it does not set it again. Of
+	// one that was set when its task was over, which is Late, the config stays as long.
+	Over time.Time `json:"over,omitzero"`
+	Late bool      `json:"late,omitempty"`
 	// By is who set the config; nil in those from before that was kept.
 	By *Owner `json:"by,omitempty"`
 
@@ -96,6 +100,8 @@ type record struct {
 	*a2apb.TaskPushNotificationConfig
 	v03    bool // its webhook knows A2A v0.3
 	byRole bool // its user read the task by a role, and takes no part in it
+
+	version int64
 }
 
 // These are before the message of a record for v0.3, and of one whose user reads by a
@@ -138,7 +144,7 @@ func (d *Dispatcher) unseal(name string, sealed []byte) (c record, stale bool, e
 	}
 	message, v03 := bytes.CutPrefix(plain, []byte{markV03})
 	message, byRole := bytes.CutPrefix(message, []byte{markRole})
-	c = record{new(a2apb.TaskPushNotificationConfig), v03, byRole}
+	c = record{TaskPushNotificationConfig: new(a2apb.TaskPushNotificationConfig), v03: v03, byRole: byRole}
 	if err := proto.Unmarshal(message, c.TaskPushNotificationConfig); err != nil {
 		return record{}, false, mesh.Errorf(mesh.Unknown, op, "The push notification config is damaged: %w", err)
 	}
@@ -152,25 +158,25 @@ func (d *Dispatcher) config(ctx context.Context, name string) (record, error) {
 		return record{}, err
 	}
 	c, stale, err := d.unseal(name, v.Data)
+	c.version = v.Version
 	if err == nil && stale {
-		if err := d.keep(ctx, name, c, v.Version); err != nil && !mesh.IsCode(err, mesh.Conflict) {
+		if err := d.putConfig(ctx, name, &c); err != nil && !mesh.IsCode(err, mesh.Conflict) {
 			d.Logger.WarnContext(ctx, "push notification config not sealed under the new key", "err", err)
 		}
 	}
 	return c, err
 }
 
-func (d *Dispatcher) putConfig(ctx context.Context, name string, c record) error {
-	return d.keep(ctx, name, c, state.AnyVersion)
-}
-
-// keep writes a config in place of the version.
-func (d *Dispatcher) keep(ctx context.Context, name string, c record, version int64) error {
-	data, err := d.seal(name, c)
+// putConfig writes a config in place of its version.
+func (d *Dispatcher) putConfig(ctx context.Context, name string, c *record) error {
+	data, err := d.seal(name, *c)
 	if err != nil {
 		return err
 	}
-	_, err = d.KV.Put(ctx, state.Key{Kind: kindConfig, Name: name}, data, version)
+	v, err := d.KV.Put(ctx, state.Key{Kind: kindConfig, Name: name}, data, c.version)
+	if err == nil {
+		c.version = v
+	}
 	return err
 }
 

@@ -40,13 +40,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.mu.Unlock()
 		d.idle()
 	}()
-	if err := d.load(ctx); err != nil {
+	err := d.expire(ctx)
+	if err == nil {
+		err = d.load(ctx)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return mesh.Wrap(op, err)
 	}
 	work.Go(func() { d.scanLog(ctx) })
+	work.Go(func() { d.clear(ctx) })
 	if d.Shared {
 		work.Go(func() { d.join(ctx) })
 	}
@@ -121,32 +126,26 @@ func (d *Dispatcher) join(ctx context.Context) {
 	}
 }
 
-// load makes the dispatcher aware of all configs that are not delivered, and that
-// it does not know.
+// load makes the dispatcher aware of all configs that have something to deliver, or will,
+// and that it does not know.
 //
 // The log is scanned from the last position of any of their threads: what they
 // are owed from before is read when they are woken, which is after.
 func (d *Dispatcher) load(ctx context.Context) error {
-	type owed struct {
-		name string
-		c    *a2apb.TaskPushNotificationConfig
-	}
+	type owed struct{ name, host string }
 	var all []owed
 	var from mesh.Pos
 	err := d.each(ctx, kindCursor, "", func(it state.Item) error {
 		cur, err := decodeCursor(it.Value)
-		if err != nil || cur.Failed {
+		if err != nil || !cur.Over.IsZero() || d.knows(it.Name) {
 			return err
-		}
-		if d.knows(it.Name) {
-			return nil
 		}
 		key, _, ok := parseName(it.Name)
 		if !ok {
 			return d.drop(ctx, kindCursor, it.Name)
 		}
-		c, err := d.owed(ctx, it.Name, key)
-		if err != nil || c == nil {
+		host, ok, err := d.owed(ctx, it.Name, key, cur)
+		if err != nil || !ok {
 			return err
 		}
 		info, _, err := d.Log.Info(ctx, key)
@@ -154,7 +153,7 @@ func (d *Dispatcher) load(ctx context.Context) error {
 			return err
 		}
 		from = max(from, info.LastPos)
-		all = append(all, owed{it.Name, c})
+		all = append(all, owed{it.Name, host})
 		return nil
 	})
 	if err != nil {
@@ -163,7 +162,7 @@ func (d *Dispatcher) load(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range all {
-		d.begin(o.name, o.c, from)
+		d.begin(o.name, o.host, from)
 	}
 	return nil
 }
@@ -174,20 +173,25 @@ func (d *Dispatcher) knows(name string) bool {
 	return d.subs[name] != nil
 }
 
-// owed returns the config of a cursor, or nil if there is nothing to deliver by.
-func (d *Dispatcher) owed(ctx context.Context, name string, key mesh.ThreadKey) (*a2apb.TaskPushNotificationConfig, error) {
+// makes is how long somebody who has written the cursor of a config may take to write that.
+const makes = time.Minute
+
+// owed returns the host of the config of a cursor; false if there is no config.
+func (d *Dispatcher) owed(ctx context.Context, name string, key mesh.ThreadKey, cur cursor) (host string, ok bool, err error) {
 	defer d.lock(key)()
 	c, err := d.config(ctx, name)
 	switch {
-	case mesh.IsCode(err, mesh.NotFound) && d.Shared: // another may be about to make it
-		return nil, nil
+	case err == nil:
+		return hostOf(c.GetUrl()), true, nil
+	case mesh.IsCode(err, mesh.NotFound) && d.Shared && cur.By != nil && time.Since(cur.By.At) < makes: // another is about to make it
+		return "", false, nil
 	case mesh.IsCode(err, mesh.NotFound): // left by one that could not be made
-		return nil, d.drop(ctx, kindCursor, name)
-	case mesh.IsCode(err, mesh.Precondition):
+		return "", false, d.drop(ctx, kindCursor, name)
+	case mesh.IsCode(err, mesh.Precondition): // it waits for the end of its task
 		d.Logger.ErrorContext(ctx, "push notification config cannot be read", "thread", key, "err", err)
-		return nil, nil
+		return "", true, nil
 	}
-	return c.TaskPushNotificationConfig, err
+	return "", false, err
 }
 
 // activate sets a config to work that was made or replaced, if Run runs.
@@ -200,16 +204,16 @@ func (d *Dispatcher) activate(ctx context.Context, name string, c *a2apb.TaskPus
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running {
-		d.begin(name, c, info.LastPos)
+		d.begin(name, hostOf(c.GetUrl()), info.LastPos)
 	}
 	return nil
 }
 
 // begin wakes the config's sub, and has the log scanned after from if it is not
 // yet: what is before, the sub reads by itself. It needs d.mu.
-func (d *Dispatcher) begin(name string, c *a2apb.TaskPushNotificationConfig, from mesh.Pos) {
+func (d *Dispatcher) begin(name, host string, from mesh.Pos) {
 	key, task, _ := parseName(name)
-	d.wake(d.add(name, key, task, hostOf(c.GetUrl())), true)
+	d.wake(d.add(name, key, task, host), true)
 	if d.scanning {
 		return
 	}

@@ -31,6 +31,10 @@ const (
 	KeyAgent       = "agent"      // the agent that is addressed: see mesh.Call.Agent
 )
 
+// KeyNothingLeft is "1" in the header of a stream that was to go on after a cursor, and has
+// nothing more than what that says: neither now, nor ever.
+const KeyNothingLeft = "nothing-left"
+
 // Version is the A2A version that connections of this package speak.
 const Version = "1.0"
 

@@ -51,6 +51,7 @@ const (
 	keyStep      = attribute.Key("agentmesh.model.step")
 	keyCost      = attribute.Key("agentmesh.model.cost") // US dollars
 	keyLimit     = attribute.Key("agentmesh.limit")
+	keyRule      = attribute.Key("agentmesh.rule")
 	keyAgent     = keyAgentName
 	keySkill     = keyTool
 )
@@ -85,6 +86,7 @@ const (
 	metricCommit     = "agentmesh.log.commit.duration"
 	metricEvents     = "agentmesh.log.events"
 	metricDropped    = "agentmesh.telemetry.dropped"
+	metricDeleted    = "agentmesh.retention.deleted"
 )
 
 // scope is the name under which the spans and metrics are made.

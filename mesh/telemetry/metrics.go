@@ -43,7 +43,7 @@ type meters struct {
 	meter                                                 metric.Meter
 	rpc, model, tokens, turn, first, agent, skill, commit metric.Float64Histogram
 	cost                                                  metric.Float64Counter
-	calls, limits, events, dropped                        metric.Int64Counter
+	calls, limits, events, dropped, deleted               metric.Int64Counter
 	models, agents, skills, reasons, trips                *labels
 }
 
@@ -88,6 +88,7 @@ func newMeters(m metric.Meter) (out meters, err error) {
 		{&out.limits, metricLimit, "Limits that stopped something."},
 		{&out.events, metricEvents, "Events added to the log."},
 		{&out.dropped, metricDropped, "Events that nothing was told of, for too many waited."},
+		{&out.deleted, metricDeleted, "Conversations that were deleted by a rule."},
 	} {
 		if *c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.about)); err != nil {
 			return out, err
@@ -127,6 +128,13 @@ func (t *Telemetry) Committed(n int, took time.Duration) {
 func (t *Telemetry) Dropped() {
 	if t != nil {
 		t.dropped.Add(context.Background(), 1)
+	}
+}
+
+// Deleted counts n conversations that were deleted by the rule, of which there are few.
+func (t *Telemetry) Deleted(rule string, n int) {
+	if t != nil {
+		t.deleted.Add(context.Background(), int64(n), metric.WithAttributes(keyRule.String(rule)))
 	}
 }
 

@@ -242,9 +242,13 @@ func because(what, detail string) string {
 // AgentNotCalled is said of an agent that is not called, and why.
 func AgentNotCalled(why string) string { return Sprintf("The agent was not called: %s", why) }
 
-// AgentSentTooMuch is said of a message that no event can have.
-func AgentSentTooMuch(mib int) string {
-	return Sprintf("The agent sent more than %d MiB at once.", mib)
+// AgentSentTooMuch is said of what an agent sent as one that has more bytes than the limit.
+// How many is 0 where nobody counted.
+func AgentSentTooMuch(bytes, limit int) string {
+	if bytes == 0 {
+		return Sprintf("The agent sent more than %d bytes at once, which is the limit; have it send less, in pieces or in a part with a url.", limit)
+	}
+	return Sprintf("The agent sent %d bytes at once, and the limit is %d; have it send less, in pieces or in a part with a url.", bytes, limit)
 }
 
 // AgentSentNothing is said of an update without content.

@@ -292,6 +292,18 @@ func (l *Log) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos
 	return infos, mesh.Wrap("threadlog.Threads", err)
 }
 
+// Idle returns a page of the tenant's threads, the longest untouched first; see [Catalog].
+func (l *Log) Idle(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]Info, error) {
+	infos, err := l.backend.Idle(ctx, tenant, after, limit)
+	return infos, mesh.Wrap("threadlog.Idle", err)
+}
+
+// Tenants returns how many threads each tenant has; see [Catalog].
+func (l *Log) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
+	all, err := l.backend.Tenants(ctx)
+	return all, mesh.Wrap("threadlog.Tenants", err)
+}
+
 // Deletions tells whether threads of the tenant were deleted; see [Catalog].
 func (l *Log) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	n, err := l.backend.Deletions(ctx, tenant)

@@ -128,6 +128,14 @@ type Catalog interface {
 	// one that is touched meanwhile is to be found at the start again.
 	Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]Info, error)
 
+	// Idle returns at most limit of the tenant's threads, the longest untouched first, with
+	// a LastPos above after (0: from the start). Its pages go on as those of Threads do; a
+	// thread that is touched meanwhile comes at the end.
+	Idle(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]Info, error)
+
+	// Tenants returns how many threads each tenant has that has any.
+	Tenants(ctx context.Context) (map[mesh.TenantID]int, error)
+
 	// Info returns what is known of the thread; false if it does not exist.
 	Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error)
 

@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -54,15 +55,30 @@ func (d *driver) until(l *leg) time.Duration {
 	switch gone := l.entry.Gone; {
 	case l.adopted || l.unreachable == nil:
 		return d.AdoptTime
-	case l.known && mesh.IsCode(l.unreachable, mesh.NotFound):
-		return d.runner.began.Add(d.AdoptTime).Sub(d.Now())
 	case !gone.IsZero() && l.handedOver():
 		return gone.Add(min(overTime, d.AdoptTime)).Sub(d.Now())
-	case !gone.IsZero():
-		return gone.Add(d.AdoptTime).Sub(d.Now())
+	case mesh.IsCode(l.unreachable, mesh.NotFound) && !l.known:
+		return 0
+	}
+	return d.runner.expected(l.entry, l.unreachable)
+}
+
+// expected is how long an agent that could not be resolved may still be about to be live: one
+// that was, a moment ago, or that is to register with a node which has just begun.
+func (r *Runner) expected(e registry.Entry, err error) time.Duration {
+	switch {
+	case mesh.IsCode(err, mesh.NotFound):
+		return r.began.Add(r.AdoptTime).Sub(r.Now())
+	case !e.Gone.IsZero():
+		return e.Gone.Add(r.AdoptTime).Sub(r.Now())
 	}
 	return 0
 }
+
+// Expects reports whether a turn that is to begin with an agent waits for it, which could not
+// be resolved: the entry and the error are those of the directory. That its name is one that
+// there was is for the caller to know.
+func (r *Runner) Expects(e registry.Entry, err error) bool { return r.expected(e, err) > 0 }
 
 // waits reports whether the leg, which is prepared, has to wait for its agent.
 func (d *driver) waits(l *leg) bool {

@@ -33,7 +33,8 @@ type leg struct {
 	ordinal int // 1 for the turn's first execution
 
 	hops int // how often the turn's stream changed hands before
-	// known says that the agent was there: it had an execution in the thread, or was to have.
+	// known says that the agent is one that there was: the turn was taken for it, or it had an
+	// execution in the thread, or was to have.
 	known bool
 
 	resumed bool // the execution waited for the message, or goes on
@@ -66,9 +67,8 @@ type leg struct {
 
 // start makes the leg a new execution of the agent, after so many others.
 func (l *leg) start(s *thread.State, threadID, agent string, kind mesh.Kind, before int) {
-	l.ordinal, l.known = before+1, s.Handoff.Active() && s.Handoff.To == agent || slices.ContainsFunc(s.Executions(), func(x *thread.Execution) bool {
-		return x.Agent == agent && x.Kind != mesh.KindTurn
-	})
+	there := func(x *thread.Execution) bool { return x.Agent == agent && x.Kind != mesh.KindTurn }
+	l.ordinal, l.known = before+1, kind == mesh.KindAgent || s.Handoff.Active() && s.Handoff.To == agent || slices.ContainsFunc(s.Executions(), there)
 	l.exec = mesh.Execution{ID: mesh.NewExecutionID(threadID), Parent: l.turn, Kind: kind, Agent: agent, User: l.user}
 }
 

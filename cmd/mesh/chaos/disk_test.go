@@ -94,6 +94,31 @@ func TestAFailedSyncEndsTheMesh(t *testing.T) {
 	}
 }
 
+// finding R11: a file that is cut off while the mesh uses it ends the mesh in words of its own,
+// and with the code of a data folder that failed, and not as a fault of memory ends a program.
+func TestAFileThatIsCutOffEndsTheMesh(t *testing.T) {
+	for _, file := range []string{"mesh.db", "mesh.log/0000000000000000001.seg"} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			m := prepare(t)
+			if err := m.start(0); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.end(syscall.SIGKILL) })
+			l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+			if err := m.takes(l); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(filepath.Join(m.dir, "data", file), 0); err != nil {
+				t.Fatal(err)
+			}
+			_ = m.takes(l) // it reads what there was
+			if code := m.exited(); code != exitStore || !strings.Contains(m.words(), "data folder failed") || strings.Contains(m.words(), "goroutine ") {
+				t.Errorf("it ended with %d: %s", code, tail(m.words()))
+			}
+		})
+	}
+}
+
 // fail lets the disk fail for a while, and sees that the mesh goes on when it is
 // whole again: by itself if it was full; after a restart, if it ended, when
 // nobody can tell what is on it.
@@ -132,6 +157,12 @@ func (m *target) fail(l *ledger, chance *rand.Rand) error {
 	return nil
 }
 
+// message is one of a new conversation.
+func message(words string) *a2apb.SendMessageRequest {
+	return &a2apb.SendMessageRequest{Message: &a2apb.Message{MessageId: mesh.NewEventID(), ContextId: mesh.NewThreadID(), Role: a2apb.Role_ROLE_USER,
+		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: words}}}}}
+}
+
 // takes sees that the mesh takes messages.
 func (m *target) takes(l *ledger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
@@ -140,10 +171,9 @@ func (m *target) takes(l *ledger) error {
 	if err != nil {
 		return err
 	}
-	msg := &a2apb.Message{MessageId: mesh.NewEventID(), ContextId: mesh.NewThreadID(), Role: a2apb.Role_ROLE_USER,
-		Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "plan pz0 of chaos-z: "}}}}
+	req := message("plan pz0 of chaos-z: ")
 	for try := 0; ; try++ {
-		s, err := overGRPC{}.send(ctx, at, &a2apb.SendMessageRequest{Message: msg})
+		s, err := overGRPC{}.send(ctx, at, req)
 		if err == nil {
 			_, err = s.next()
 			s.close()

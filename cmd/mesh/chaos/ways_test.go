@@ -132,6 +132,10 @@ func post(ctx context.Context, url string, msg proto.Message, cursor string) (*s
 		return nil, err
 	}
 	s := &stream{close: func() { cancel(); _ = resp.Body.Close() }}
+	if resp.StatusCode == http.StatusNoContent { // all was seen
+		s.next = func() (*a2apb.StreamResponse, error) { return nil, io.EOF }
+		return s, nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		defer s.close()
 		text, _ := io.ReadAll(resp.Body) // what there is of it

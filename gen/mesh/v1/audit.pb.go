@@ -198,7 +198,7 @@ type AuditRecord struct {
 	// Who acted in the user's name; empty if that was the user.
 	ImpersonatedBy string `protobuf:"bytes,9,opt,name=impersonated_by,json=impersonatedBy,proto3" json:"impersonated_by,omitempty"`
 	// The method that was called, or what the node did by itself: credential.revoked,
-	// alarm.raised, audit.checkpoint.
+	// alarm.raised, audit.checkpoint, thread.retention.
 	Action string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
 	// What it was about: the thread, agent or skill.
 	Resource string `protobuf:"bytes,11,opt,name=resource,proto3" json:"resource,omitempty"`
@@ -206,7 +206,8 @@ type AuditRecord struct {
 	Decision AuditRecord_Decision `protobuf:"varint,12,opt,name=decision,proto3,enum=mesh.v1.AuditRecord_Decision" json:"decision,omitempty"`
 	// The code of a refusal or failure, as PERMISSION_DENIED.
 	Code string `protobuf:"bytes,13,opt,name=code,proto3" json:"code,omitempty"`
-	// The policy that decided; empty for the table of roles.
+	// The policy that decided; empty for the table of roles. Of thread.retention, the rule
+	// by which a thread is deleted.
 	Policy string `protobuf:"bytes,14,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The host from which the call came; empty for the node itself.
 	Peer string `protobuf:"bytes,15,opt,name=peer,proto3" json:"peer,omitempty"`

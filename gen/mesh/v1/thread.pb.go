@@ -1302,6 +1302,143 @@ func (x *DeleteThreadResponse) GetLastHash() []byte {
 	return nil
 }
 
+// DeleteThreadsRequest says which threads are meant.
+type DeleteThreadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those whose last event is before this time.
+	Before *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	// Delete nothing, and count what would be.
+	CountOnly bool `protobuf:"varint,2,opt,name=count_only,json=countOnly,proto3" json:"count_only,omitempty"`
+	// How many are deleted, or counted, at most; 1 to 1000, 0 is 100.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the page before; empty for the first one.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteThreadsRequest) Reset() {
+	*x = DeleteThreadsRequest{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteThreadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteThreadsRequest) ProtoMessage() {}
+
+func (x *DeleteThreadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteThreadsRequest.ProtoReflect.Descriptor instead.
+func (*DeleteThreadsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DeleteThreadsRequest) GetBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *DeleteThreadsRequest) GetCountOnly() bool {
+	if x != nil {
+		return x.CountOnly
+	}
+	return false
+}
+
+func (x *DeleteThreadsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *DeleteThreadsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// DeleteThreadsResponse says what became of the threads of one page.
+type DeleteThreadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many were deleted; with count_only, how many would be.
+	Deleted int32 `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// How many were left because an agent is at work on them.
+	AtWork int32 `protobuf:"varint,2,opt,name=at_work,json=atWork,proto3" json:"at_work,omitempty"`
+	// For the next page; empty if there are no more.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteThreadsResponse) Reset() {
+	*x = DeleteThreadsResponse{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteThreadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteThreadsResponse) ProtoMessage() {}
+
+func (x *DeleteThreadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteThreadsResponse.ProtoReflect.Descriptor instead.
+func (*DeleteThreadsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DeleteThreadsResponse) GetDeleted() int32 {
+	if x != nil {
+		return x.Deleted
+	}
+	return 0
+}
+
+func (x *DeleteThreadsResponse) GetAtWork() int32 {
+	if x != nil {
+		return x.AtWork
+	}
+	return 0
+}
+
+func (x *DeleteThreadsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_mesh_v1_thread_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_thread_proto_rawDesc = "" +
@@ -1415,7 +1552,18 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x13DeleteThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"3\n" +
 	"\x14DeleteThreadResponse\x12\x1b\n" +
-	"\tlast_hash\x18\x01 \x01(\fR\blastHash2\x8e\x06\n" +
+	"\tlast_hash\x18\x01 \x01(\fR\blastHash\"\xa5\x01\n" +
+	"\x14DeleteThreadsRequest\x122\n" +
+	"\x06before\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x1d\n" +
+	"\n" +
+	"count_only\x18\x02 \x01(\bR\tcountOnly\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
+	"\x15DeleteThreadsResponse\x12\x18\n" +
+	"\adeleted\x18\x01 \x01(\x05R\adeleted\x12\x17\n" +
+	"\aat_work\x18\x02 \x01(\x05R\x06atWork\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\x88\a\n" +
 	"\rThreadService\x12h\n" +
 	"\tGetThread\x12\x19.mesh.v1.GetThreadRequest\x1a\x1a.mesh.v1.GetThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/mesh/v1/threads/{thread_id}\x12b\n" +
 	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12r\n" +
@@ -1424,7 +1572,8 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\fFollowThread\x12\x1c.mesh.v1.FollowThreadRequest\x1a\x1d.mesh.v1.FollowThreadResponse\"2\x82\xd3\xe4\x93\x02,\x12*/mesh/v1/threads/{thread_id}/events:follow0\x01\x12K\n" +
 	"\fAppendEvents\x12\x1c.mesh.v1.AppendEventsRequest\x1a\x1d.mesh.v1.AppendEventsResponse\x12w\n" +
 	"\vShareThread\x12\x1b.mesh.v1.ShareThreadRequest\x1a\x1c.mesh.v1.ShareThreadResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/mesh/v1/threads/{thread_id}:share\x12q\n" +
-	"\fDeleteThread\x12\x1c.mesh.v1.DeleteThreadRequest\x1a\x1d.mesh.v1.DeleteThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e*\x1c/mesh/v1/threads/{thread_id}B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"\fDeleteThread\x12\x1c.mesh.v1.DeleteThreadRequest\x1a\x1d.mesh.v1.DeleteThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e*\x1c/mesh/v1/threads/{thread_id}\x12x\n" +
+	"\rDeleteThreads\x12\x1d.mesh.v1.DeleteThreadsRequest\x1a\x1e.mesh.v1.DeleteThreadsResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/mesh/v1/threads:deleteBeforeB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_thread_proto_rawDescOnce sync.Once
@@ -1438,7 +1587,7 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
 	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
@@ -1458,61 +1607,66 @@ var file_mesh_v1_thread_proto_goTypes = []any{
 	(*Remaining)(nil),             // 15: mesh.v1.Remaining
 	(*DeleteThreadRequest)(nil),   // 16: mesh.v1.DeleteThreadRequest
 	(*DeleteThreadResponse)(nil),  // 17: mesh.v1.DeleteThreadResponse
-	nil,                           // 18: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 19: mesh.v1.AppendEventsResponse.TicketsEntry
-	nil,                           // 20: mesh.v1.AppendEventsResponse.PermitsEntry
-	nil,                           // 21: mesh.v1.AppendEventsResponse.ContextsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 23: mesh.v1.Usage
-	(*Execution)(nil),             // 24: mesh.v1.Execution
-	(v1.TaskState)(0),             // 25: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 26: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 27: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 28: mesh.v1.Event
+	(*DeleteThreadsRequest)(nil),  // 18: mesh.v1.DeleteThreadsRequest
+	(*DeleteThreadsResponse)(nil), // 19: mesh.v1.DeleteThreadsResponse
+	nil,                           // 20: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 21: mesh.v1.AppendEventsResponse.TicketsEntry
+	nil,                           // 22: mesh.v1.AppendEventsResponse.PermitsEntry
+	nil,                           // 23: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 25: mesh.v1.Usage
+	(*Execution)(nil),             // 26: mesh.v1.Execution
+	(v1.TaskState)(0),             // 27: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 28: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 29: mesh.v1.LimitTripped
+	(*Event)(nil),                 // 30: mesh.v1.Event
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
 	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	22, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	22, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	24, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	24, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
 	6,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	23, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	25, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
 	3,  // 5: mesh.v1.Thread.session:type_name -> mesh.v1.Session
 	2,  // 6: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	24, // 7: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	25, // 8: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	22, // 9: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	22, // 10: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	23, // 11: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	26, // 12: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	27, // 13: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	18, // 14: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	26, // 7: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	27, // 8: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	24, // 9: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	24, // 10: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	25, // 11: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	28, // 12: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	29, // 13: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	20, // 14: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
 	2,  // 15: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	28, // 16: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	28, // 17: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	28, // 18: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	19, // 19: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
-	20, // 20: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	21, // 21: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	30, // 16: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	30, // 17: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	30, // 18: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	21, // 19: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
+	22, // 20: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
+	23, // 21: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
 	15, // 22: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
-	0,  // 23: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	7,  // 24: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	9,  // 25: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	11, // 26: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	13, // 27: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	4,  // 28: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	16, // 29: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	1,  // 30: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	8,  // 31: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	10, // 32: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	12, // 33: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	14, // 34: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	5,  // 35: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	17, // 36: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	24, // 23: mesh.v1.DeleteThreadsRequest.before:type_name -> google.protobuf.Timestamp
+	0,  // 24: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	7,  // 25: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	9,  // 26: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	11, // 27: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	13, // 28: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	4,  // 29: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	16, // 30: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	18, // 31: mesh.v1.ThreadService.DeleteThreads:input_type -> mesh.v1.DeleteThreadsRequest
+	1,  // 32: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	8,  // 33: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	10, // 34: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	12, // 35: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	14, // 36: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	5,  // 37: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	17, // 38: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	19, // 39: mesh.v1.ThreadService.DeleteThreads:output_type -> mesh.v1.DeleteThreadsResponse
+	32, // [32:40] is the sub-list for method output_type
+	24, // [24:32] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1529,7 +1683,7 @@ func file_mesh_v1_thread_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

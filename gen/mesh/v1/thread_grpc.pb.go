@@ -19,13 +19,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ThreadService_GetThread_FullMethodName    = "/mesh.v1.ThreadService/GetThread"
-	ThreadService_ListThreads_FullMethodName  = "/mesh.v1.ThreadService/ListThreads"
-	ThreadService_ReadThread_FullMethodName   = "/mesh.v1.ThreadService/ReadThread"
-	ThreadService_FollowThread_FullMethodName = "/mesh.v1.ThreadService/FollowThread"
-	ThreadService_AppendEvents_FullMethodName = "/mesh.v1.ThreadService/AppendEvents"
-	ThreadService_ShareThread_FullMethodName  = "/mesh.v1.ThreadService/ShareThread"
-	ThreadService_DeleteThread_FullMethodName = "/mesh.v1.ThreadService/DeleteThread"
+	ThreadService_GetThread_FullMethodName     = "/mesh.v1.ThreadService/GetThread"
+	ThreadService_ListThreads_FullMethodName   = "/mesh.v1.ThreadService/ListThreads"
+	ThreadService_ReadThread_FullMethodName    = "/mesh.v1.ThreadService/ReadThread"
+	ThreadService_FollowThread_FullMethodName  = "/mesh.v1.ThreadService/FollowThread"
+	ThreadService_AppendEvents_FullMethodName  = "/mesh.v1.ThreadService/AppendEvents"
+	ThreadService_ShareThread_FullMethodName   = "/mesh.v1.ThreadService/ShareThread"
+	ThreadService_DeleteThread_FullMethodName  = "/mesh.v1.ThreadService/DeleteThread"
+	ThreadService_DeleteThreads_FullMethodName = "/mesh.v1.ThreadService/DeleteThreads"
 )
 
 // ThreadServiceClient is the client API for ThreadService service.
@@ -59,6 +60,11 @@ type ThreadServiceClient interface {
 	ShareThread(ctx context.Context, in *ShareThreadRequest, opts ...grpc.CallOption) (*ShareThreadResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error)
+	// DeleteThreads removes for good the threads of the tenant whose last event is older than
+	// a time, of those that the caller may read: a page at a time, the longest untouched
+	// first. Threads on which an agent is at work stay. A page is done also if the call
+	// fails in its middle, as far as it came; to call it again goes on.
+	DeleteThreads(ctx context.Context, in *DeleteThreadsRequest, opts ...grpc.CallOption) (*DeleteThreadsResponse, error)
 }
 
 type threadServiceClient struct {
@@ -148,6 +154,16 @@ func (c *threadServiceClient) DeleteThread(ctx context.Context, in *DeleteThread
 	return out, nil
 }
 
+func (c *threadServiceClient) DeleteThreads(ctx context.Context, in *DeleteThreadsRequest, opts ...grpc.CallOption) (*DeleteThreadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteThreadsResponse)
+	err := c.cc.Invoke(ctx, ThreadService_DeleteThreads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ThreadServiceServer is the server API for ThreadService service.
 // All implementations must embed UnimplementedThreadServiceServer
 // for forward compatibility.
@@ -179,6 +195,11 @@ type ThreadServiceServer interface {
 	ShareThread(context.Context, *ShareThreadRequest) (*ShareThreadResponse, error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error)
+	// DeleteThreads removes for good the threads of the tenant whose last event is older than
+	// a time, of those that the caller may read: a page at a time, the longest untouched
+	// first. Threads on which an agent is at work stay. A page is done also if the call
+	// fails in its middle, as far as it came; to call it again goes on.
+	DeleteThreads(context.Context, *DeleteThreadsRequest) (*DeleteThreadsResponse, error)
 	mustEmbedUnimplementedThreadServiceServer()
 }
 
@@ -209,6 +230,9 @@ func (UnimplementedThreadServiceServer) ShareThread(context.Context, *ShareThrea
 }
 func (UnimplementedThreadServiceServer) DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteThread not implemented")
+}
+func (UnimplementedThreadServiceServer) DeleteThreads(context.Context, *DeleteThreadsRequest) (*DeleteThreadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteThreads not implemented")
 }
 func (UnimplementedThreadServiceServer) mustEmbedUnimplementedThreadServiceServer() {}
 func (UnimplementedThreadServiceServer) testEmbeddedByValue()                       {}
@@ -350,6 +374,24 @@ func _ThreadService_DeleteThread_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ThreadService_DeleteThreads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteThreadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ThreadServiceServer).DeleteThreads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ThreadService_DeleteThreads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ThreadServiceServer).DeleteThreads(ctx, req.(*DeleteThreadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ThreadService_ServiceDesc is the grpc.ServiceDesc for ThreadService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -380,6 +422,10 @@ var ThreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteThread",
 			Handler:    _ThreadService_DeleteThread_Handler,
+		},
+		{
+			MethodName: "DeleteThreads",
+			Handler:    _ThreadService_DeleteThreads_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -107,6 +107,10 @@ func (n *node) ShareThread(_ context.Context, r *meshv1.ShareThreadRequest) (*me
 	return &meshv1.ShareThreadResponse{Thread: &meshv1.Thread{ThreadId: r.GetThreadId(), Participants: r.GetAdd()}}, nil
 }
 
+func (n *node) DeleteThreads(_ context.Context, r *meshv1.DeleteThreadsRequest) (*meshv1.DeleteThreadsResponse, error) {
+	return &meshv1.DeleteThreadsResponse{Deleted: r.GetPageSize()}, nil
+}
+
 func (n *node) DeleteThread(_ context.Context, r *meshv1.DeleteThreadRequest) (*meshv1.DeleteThreadResponse, error) {
 	return &meshv1.DeleteThreadResponse{}, n.known("DeleteThread", r.GetThreadId())
 }

@@ -65,6 +65,7 @@ var routes = []struct {
 	{"GET", thread + "/events:follow?afterSeq=2", "", "FollowThread", "event.seq", "3"},
 	{"POST", thread + ":share", `{"add":["bob"]}`, "ShareThread", "thread.participants.0", "bob"},
 	{"DELETE", thread, "", "DeleteThread", "x", nil},
+	{"POST", "/mesh/v1/threads:deleteBefore", `{"before":"2026-01-01T00:00:00Z","pageSize":7}`, "DeleteThreads", "deleted", float64(7)},
 	{"GET", thread + "/executions?statuses=running&page_size=7", "", "ListExecutions", "executions.0.status", "running"},
 	{"GET", thread + "/executions/x-1?below=true", "", "GetExecution", "execution.result", "x-1"},
 	{"POST", thread + "/executions/x-1:cancel", `{"reason":"late"}`, "CancelExecution", "outcome", "late"},

@@ -62,6 +62,11 @@ func (g *gateway) stream(closing context.Context, w http.ResponseWriter, r *http
 		gone:      func() { cancel(nil) },
 	}
 	err := g.conn.Stream(ctx, m.name, msg, out)
+	if out.spent {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent) // an EventSource then connects no more (HTML, 9.2)
+		return
+	}
 	if !out.begun {
 		framing.Refuse(endOf(ctx, err))
 		return
@@ -101,6 +106,7 @@ type eventWriter struct {
 	patience  time.Duration // how long the client may take nothing
 	gone      func()        // ends the call, which nobody hears
 
+	spent   bool  // there is nothing to write, and never will be
 	begun   bool  // the call was accepted
 	unshown error // why an event could not be encoded
 
@@ -119,8 +125,11 @@ type events struct{ b []byte }
 // spare has events to use again: a stream keeps none while nothing happens.
 var spare = sync.Pool{New: func() any { return new(events) }}
 
-// Header begins the response.
+// Header begins the response, unless the stream has nothing left.
 func (o *eventWriter) Header(md metadata.MD) error {
+	if o.spent = len(md[rpc.KeyNothingLeft]) > 0; o.spent {
+		return nil
+	}
 	h := o.w.Header()
 	h.Set("Content-Type", mimeSSE)
 	h.Set("Cache-Control", "no-cache")
@@ -142,6 +151,9 @@ func (o *eventWriter) Header(md metadata.MD) error {
 
 // Send encodes m, once the client has taken enough of what was sent before.
 func (o *eventWriter) Send(m proto.Message, seq int64) error {
+	if o.spent {
+		return nil
+	}
 	if seq == 0 {
 		seq = seqOf(m)
 	}

@@ -44,6 +44,8 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true, Resource: "thread_id"},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
+		// Of each thread that it deletes there is a record too, and policies are asked.
+		meshv1.ThreadService_DeleteThreads_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true},
 
 		meshv1.ExecutionService_ListExecutions_FullMethodName:  {Action: mesh.ActReadOwn, Resource: "thread_id"},
 		meshv1.ExecutionService_GetExecution_FullMethodName:    {Action: mesh.ActReadOwn, Resource: "execution_id"},

@@ -324,6 +324,9 @@ func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
 // they are not there, or nothing is ever written again: the index must not differ
 // from the log.
 func (s *Store) write(recs []segment.Record) error {
+	if h := s.Health(); h.Final {
+		return h.Fault
+	}
 	begun := time.Now()
 	_, err := s.log.Append(recs)
 	s.took = time.Since(begun)

@@ -97,6 +97,9 @@ type Store struct {
 
 	saving sync.Mutex // one checkpoint at a time; guards hurt
 	hurt   bool       // one panicked; bbolt may hold its locks
+
+	beginning sync.Mutex // one transaction of the file begins at a time; guards torn
+	torn      error      // the fault at which one did
 }
 
 // Open opens the folder of the file at path, makes both if need be, and checks
@@ -180,7 +183,7 @@ func (s *Store) closeFiles() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
-	if s.db != nil && !s.hurt {
+	if s.db != nil && !s.hurt && s.torn == nil {
 		errs = append(errs, guard(s.db.Close))
 	}
 	return errors.Join(errs...)

@@ -55,13 +55,8 @@ func take(path, address string) (*hold, error) {
 		_ = lock.Close()
 		return nil, inUse(dir, name)
 	}
-	b, err := json.Marshal(holder{os.Getpid(), time.Now().UTC().Truncate(time.Second), address})
-	if err == nil {
-		err = os.WriteFile(name, append(b, '\n'), 0o600)
-	}
-	if err != nil {
-		_ = lock.Close()
-		return nil, noFolder(dir, err)
+	if b, err := json.Marshal(holder{os.Getpid(), time.Now().UTC().Truncate(time.Second), address}); err == nil {
+		_ = os.WriteFile(name, append(b, '\n'), 0o600) // it is but words, for which a full disk has no room
 	}
 	return &hold{lock}, nil
 }

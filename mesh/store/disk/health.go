@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"agentmesh/mesh"
@@ -52,10 +53,24 @@ func (s *Store) noteHealth(err error) error {
 	return nil
 }
 
+// lost returns the error of a read, and notes if it is of a file that has become shorter than
+// what is known to be in it: another program has cut it off. Nothing is written then any more,
+// which would stand behind a hole.
+func (s *Store) lost(err error) error {
+	if errors.Is(err, io.EOF) || isFault(err) {
+		s.setHealth(Health{Final: true, Fault: mesh.Errorf(mesh.Unavailable, "disk.read",
+			"The node's data folder failed: a file was cut off while it was in use; its operator must restore a copy: %w", err)})
+	}
+	return err
+}
+
 func (s *Store) setHealth(h Health) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.health
+	if was.Final {
+		return
+	}
 	s.health = h
 	if (was.Fault == nil) != (h.Fault == nil) || was.Final != h.Final {
 		close(s.changed)

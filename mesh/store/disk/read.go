@@ -120,7 +120,7 @@ func (s *Store) failed(op string, err error) error {
 	if s.isClosed() {
 		return mesh.Errorf(mesh.Unavailable, op, "The node is shutting down; try again: %w", err)
 	}
-	s.logger.Error("read failed", "path", s.path, "op", op, "err", err)
+	s.logger.Error("read failed", "path", s.path, "op", op, "err", s.lost(err))
 	return mesh.Errorf(mesh.Unavailable, op,
 		"The node's data folder cannot be read; its operator must stop it and restore a copy: %w", err)
 }
@@ -136,6 +136,20 @@ func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.P
 	s.index.RLock()
 	defer s.index.RUnlock()
 	return s.book.Threads(tenant, before, limit), mesh.Wrap("disk.Threads", ctx.Err())
+}
+
+// Idle implements [threadlog.Catalog].
+func (s *Store) Idle(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]threadlog.Info, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Idle(tenant, after, limit), mesh.Wrap("disk.Idle", ctx.Err())
+}
+
+// Tenants implements [threadlog.Catalog].
+func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Tenants(), mesh.Wrap("disk.Tenants", ctx.Err())
 }
 
 // Deletions implements [threadlog.Catalog].

@@ -65,7 +65,22 @@ func guard(fn func() error) (err error) {
 
 type panicError struct{ value any }
 
-func (p *panicError) Error() string { return fmt.Sprint(p.value) }
+func (p *panicError) Error() string {
+	if isFault(p) {
+		return "the file is shorter than it was"
+	}
+	return fmt.Sprint(p.value)
+}
+
+// isFault reports whether the error is a fault of memory: the file ends before what it maps.
+func isFault(err error) bool {
+	var p *panicError
+	if !errors.As(err, &p) {
+		return false
+	}
+	_, is := p.value.(interface{ Addr() uintptr })
+	return is
+}
 
 // readFile opens the file for reading only, and closes it after fn. Opened for
 // writing, bbolt looks for free pages in a goroutine of its own, where nobody
@@ -88,10 +103,10 @@ func (s *Store) view(fn func(*bolt.Bucket) error) error { return s.viewAt(func()
 
 // viewAt runs fn with the file's values as they are when look sees the index.
 func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
-	return guard(func() error {
+	return s.lost(guard(func() error {
 		for {
 			saved := s.lookAt(func() {})
-			tx, err := s.db.Begin(false) // without the index: it may wait for the keeper
+			tx, err := s.begin(false) // without the index: it may wait for the keeper
 			if err != nil {
 				return err
 			}
@@ -102,7 +117,22 @@ func (s *Store) viewAt(look func(), fn func(*bolt.Bucket) error) error {
 			defer func() { _ = tx.Rollback() }() // a reader has nothing to lose
 			return fn(tx.Bucket(bucketState))
 		}
-	})
+	}))
+}
+
+// begin begins a transaction of the file. None begins after a fault of another, at which bbolt
+// may hold its locks.
+func (s *Store) begin(writes bool) (tx *bolt.Tx, err error) {
+	s.beginning.Lock()
+	defer s.beginning.Unlock()
+	if s.torn == nil {
+		err = guard(func() error { tx, err = s.db.Begin(writes); return err })
+		if isFault(err) {
+			s.torn = err
+		}
+		return tx, err
+	}
+	return nil, s.torn
 }
 
 // lookAt lets look see the index, and returns of which checkpoint that is.
@@ -145,18 +175,25 @@ func (s *Store) checkpoint() {
 		return
 	}
 	err := guard(func() error {
-		return s.db.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(bucketState)
-			for k, v := range changes {
-				if err := putValue(b, []byte(k), v.Value); err != nil {
-					return err
-				}
+		tx, err := s.begin(true)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // of what was not committed
+		b := tx.Bucket(bucketState)
+		for k, v := range changes {
+			if err := putValue(b, []byte(k), v.Value); err != nil {
+				return err
 			}
-			return putNumber(tx, keyCheckpoint, uint64(upTo))
-		})
+		}
+		if err := putNumber(tx, keyCheckpoint, uint64(upTo)); err != nil {
+			return err
+		}
+		return tx.Commit()
 	})
 	var p *panicError
 	s.hurt = errors.As(err, &p)
+	_ = s.lost(err)
 	s.index.Lock()
 	if err != nil {
 		s.spent = append(spent, s.spent...)

@@ -124,6 +124,20 @@ func (s *Store) Info(ctx context.Context, key mesh.ThreadKey) (threadlog.Info, b
 	return info, ok, mesh.Wrap("mem.Info", ctx.Err())
 }
 
+// Idle implements [threadlog.Catalog].
+func (s *Store) Idle(ctx context.Context, tenant mesh.TenantID, after mesh.Pos, limit int) ([]threadlog.Info, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.book.Idle(tenant, after, limit), mesh.Wrap("mem.Idle", ctx.Err())
+}
+
+// Tenants implements [threadlog.Catalog].
+func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.book.Tenants(), mesh.Wrap("mem.Tenants", ctx.Err())
+}
+
 // Deletions implements [threadlog.Catalog].
 func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	s.mu.RLock()

@@ -101,3 +101,48 @@ func TestAFailedAppendLeavesNothingOrStops(t *testing.T) {
 		t.Error("it never stopped")
 	}
 }
+
+// finding R11: a log whose last frame was torn is opened on a disk that takes nothing, and what
+// was torn is zeroed before the next frame is written.
+func TestATornLogIsOpenedOnADiskWithoutRoom(t *testing.T) {
+	l := newTestLog(t, Options{})
+	if _, err := l.Append([]Record{{Kind: 1, Data: []byte("whole")}}); err != nil {
+		t.Fatal(err)
+	}
+	seg := l.segs[0]
+	if _, err := seg.file.WriteAt([]byte{0, 1, 2, 3}, seg.end); err != nil { // the rest of a frame
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := &faulty{}
+	d.failAt(0)
+	open := func() *Log {
+		l, err := Open(l.dir, Options{Disk: d}, func(int64, Record) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	again := open()
+	rec := []Record{{Kind: 1, Data: []byte("x")}}
+	if _, err := again.Append(rec); !errors.Is(err, errDisk) || errors.Is(err, ErrStopped) {
+		t.Errorf("while the disk takes nothing: %v", err)
+	}
+	if err := again.Try(); !errors.Is(err, errDisk) {
+		t.Errorf("Try says %v", err)
+	}
+	d.failAt(-1)
+	if n, err := again.Append(rec); err != nil || n != 2 {
+		t.Errorf("with room it is record %d, %v", n, err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := open()
+	defer func() { _ = last.Close() }()
+	if last.Last() != 2 || last.torn != 0 {
+		t.Errorf("opened again it has %d records, and %d torn bytes", last.Last(), last.torn)
+	}
+}

@@ -21,7 +21,7 @@ type Visit func(number int64, r Record) error
 // it after use. It returns an error that is ErrDamaged for what nobody wrote so,
 // and changes nothing then.
 //
-// What follows the last frame was torn, and is zeroed, if it can have come from
+// What follows the last frame was torn, and is zeroed at the latest before the next is written, if it can have come from
 // one frame that was being written when power went: its header is cut off, or it
 // is zeros from some byte on, or more of its 512 byte chunks are zeros than it
 // says; and no frame follows. A last frame that was acknowledged looks so only
@@ -53,12 +53,8 @@ func Open(dir string, opts Options, visit Visit) (_ *Log, err error) {
 		if l.last < opts.AtLeast {
 			return nil, fmt.Errorf("%w: %s: it ends at record %d, and there were %d", ErrDamaged, segPath(dir, first), l.last, opts.AtLeast)
 		}
-		seg := l.segs[i]
-		if opts.ReadOnly {
-			break
-		}
-		if err := zero(l.disk, seg.file, seg.end, torn); err != nil {
-			return nil, err
+		if l.torn = torn; !opts.ReadOnly {
+			_ = l.clean() // else before the first append
 		}
 	}
 	return l, nil

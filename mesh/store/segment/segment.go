@@ -97,6 +97,7 @@ type Log struct {
 	frame   frame
 	stopped error
 	wanted  int64     // bytes of the last frame that could not be written
+	torn    int       // bytes behind the last frame that are still to be zeroed
 	scratch []byte    // of Open
 	next    chan made // of the segment that is made ready; nil while none is
 
@@ -184,6 +185,9 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 		return 0, l.stopped
 	}
 	size := frameSize(recs)
+	if err := l.ready(); err != nil {
+		return 0, err
+	}
 	seg := l.segs[len(l.segs)-1]
 	l.wanted = size
 	if seg.end+size > seg.size {
@@ -210,6 +214,36 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	return first, nil
 }
 
+// ready sees to it that a frame can be written behind the last one.
+func (l *Log) ready() error {
+	if err := l.whole(); err != nil {
+		return err
+	}
+	return l.clean()
+}
+
+// whole reports whether the last file is as long as it was. If somebody has cut it off, the log
+// has stopped: what is written now would stand behind a hole.
+func (l *Log) whole() error {
+	seg := l.segs[len(l.segs)-1]
+	if st, err := seg.file.Stat(); err == nil && st.Size() < seg.size {
+		l.stopped = fmt.Errorf("%w: %s has %d bytes, and had %d", ErrStopped, seg.path, st.Size(), seg.size)
+		return l.stopped
+	}
+	return nil
+}
+
+// clean zeroes what was torn when the log was opened: before a frame is written there, a disk
+// without room may not take that.
+func (l *Log) clean() error {
+	seg := l.segs[len(l.segs)-1]
+	err := zero(l.disk, seg.file, seg.end, l.torn)
+	if err == nil {
+		l.torn = 0
+	}
+	return err
+}
+
 // sync returns when the segment is on disk; if that fails, the log has stopped.
 func (l *Log) sync(seg *segment) error {
 	if err := l.disk.Sync(seg.file); err != nil {
@@ -225,6 +259,9 @@ func (l *Log) sync(seg *segment) error {
 func (l *Log) Try() error {
 	if l.stopped != nil {
 		return l.stopped
+	}
+	if err := l.ready(); err != nil {
+		return err
 	}
 	seg := l.segs[len(l.segs)-1]
 	room := seg.size - seg.end

@@ -91,3 +91,11 @@ func (h *Handle) Notify(ctx context.Context, wake func(mesh.ThreadKey)) error {
 	<-ctx.Done()
 	return nil
 }
+
+// LastHash implements [threadlog.Chained], as far as the backend does.
+func (h *Handle) LastHash(key mesh.ThreadKey) (hash [32]byte) {
+	if c, ok := h.Backend.(threadlog.Chained); ok {
+		hash = c.LastHash(key)
+	}
+	return hash
+}

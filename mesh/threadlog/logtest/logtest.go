@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"positions are not used again after a delete", testDeletePositions},
 		{"a deletion is counted for its tenant", testDeletions},
 		{"threads come last touched first, page by page", testThreads},
+		{"idle threads come longest untouched first, page by page", testIdle},
 		{"tenants do not see each other", testTenants},
 		{"info follows the thread", testInfo},
 		{"a thread is unfinished until what it opened is settled", testUnfinished},

@@ -104,3 +104,39 @@ func testSettle(t *testing.T, s threadlog.Backend) {
 	settle(Key(1), 3) // by who knows the one before
 	wantUnfinished(t, s, Key(1))
 }
+
+func testIdle(t *testing.T, s threadlog.Backend) {
+	for i := range 8 {
+		add(t, s, Key(i), batch(fact("a")))
+	}
+	add(t, s, Key(0), batch(fact("b")))
+	add(t, s, mesh.ThreadKey{Tenant: "zeta", ID: Key(1).ID}, batch(fact("a")))
+	if err := s.Delete(t.Context(), Key(2), threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	tenants, err := s.Tenants(t.Context())
+	if diff := cmp.Diff(map[mesh.TenantID]int{"acme": 7, "zeta": 1}, tenants); diff != "" || err != nil {
+		t.Errorf("tenants: %v %s", err, diff)
+	}
+	var got []mesh.ThreadKey
+	var after mesh.Pos
+	for page := 0; ; page++ {
+		infos, err := s.Idle(t.Context(), "acme", after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range infos {
+			got, after = append(got, info.Key), info.LastPos
+		}
+		switch {
+		case len(infos) == 0:
+			want := []mesh.ThreadKey{Key(1), Key(3), Key(4), Key(6), Key(7), Key(0), Key(5)}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			return
+		case page == 0: // what is touched between pages comes at the end
+			add(t, s, Key(5), batch(fact("b")))
+		}
+	}
+}

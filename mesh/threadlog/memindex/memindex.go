@@ -204,6 +204,31 @@ func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog
 	return out
 }
 
+// Idle implements [threadlog.Catalog]. Its cost grows with the number of threads that it
+// passes over.
+func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Info {
+	tn := b.tenants[id]
+	if tn == nil {
+		return nil
+	}
+	var out []threadlog.Info
+	for el := tn.touched.Back(); el != nil && len(out) < limit; el = el.Prev() {
+		if info := el.Value.(*thread).info(); info.LastPos > after {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// Tenants implements [threadlog.Catalog].
+func (b *Book) Tenants() map[mesh.TenantID]int {
+	all := make(map[mesh.TenantID]int, len(b.tenants))
+	for id, tn := range b.tenants {
+		all[id] = len(tn.threads)
+	}
+	return all
+}
+
 // Whole returns the positions of the thread's records, in order, for its deletion as
 // [threadlog.Catalog] has it: NotFound if there is none, Conflict if its last one is
 // not at last.

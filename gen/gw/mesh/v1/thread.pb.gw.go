@@ -284,6 +284,33 @@ func local_request_ThreadService_DeleteThread_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
+func request_ThreadService_DeleteThreads_0(ctx context.Context, marshaler runtime.Marshaler, client extMeshv1.ThreadServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMeshv1.DeleteThreadsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.DeleteThreads(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ThreadService_DeleteThreads_0(ctx context.Context, marshaler runtime.Marshaler, server extMeshv1.ThreadServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMeshv1.DeleteThreadsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.DeleteThreads(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterThreadServiceHandlerServer registers the http handlers for service ThreadService to "mux".
 // UnaryRPC     :call ThreadServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -396,6 +423,26 @@ func RegisterThreadServiceHandlerServer(ctx context.Context, mux *runtime.ServeM
 			return
 		}
 		forward_ThreadService_DeleteThread_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_ThreadService_DeleteThreads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/mesh.v1.ThreadService/DeleteThreads", runtime.WithHTTPPathPattern("/mesh/v1/threads:deleteBefore"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ThreadService_DeleteThreads_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ThreadService_DeleteThreads_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -539,23 +586,42 @@ func RegisterThreadServiceHandlerClient(ctx context.Context, mux *runtime.ServeM
 		}
 		forward_ThreadService_DeleteThread_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_ThreadService_DeleteThreads_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/mesh.v1.ThreadService/DeleteThreads", runtime.WithHTTPPathPattern("/mesh/v1/threads:deleteBefore"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ThreadService_DeleteThreads_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ThreadService_DeleteThreads_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_ThreadService_GetThread_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, ""))
-	pattern_ThreadService_ListThreads_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"mesh", "v1", "threads"}, ""))
-	pattern_ThreadService_ReadThread_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"mesh", "v1", "threads", "thread_id", "events"}, ""))
-	pattern_ThreadService_FollowThread_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"mesh", "v1", "threads", "thread_id", "events"}, "follow"))
-	pattern_ThreadService_ShareThread_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, "share"))
-	pattern_ThreadService_DeleteThread_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, ""))
+	pattern_ThreadService_GetThread_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, ""))
+	pattern_ThreadService_ListThreads_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"mesh", "v1", "threads"}, ""))
+	pattern_ThreadService_ReadThread_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"mesh", "v1", "threads", "thread_id", "events"}, ""))
+	pattern_ThreadService_FollowThread_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"mesh", "v1", "threads", "thread_id", "events"}, "follow"))
+	pattern_ThreadService_ShareThread_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, "share"))
+	pattern_ThreadService_DeleteThread_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"mesh", "v1", "threads", "thread_id"}, ""))
+	pattern_ThreadService_DeleteThreads_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"mesh", "v1", "threads"}, "deleteBefore"))
 )
 
 var (
-	forward_ThreadService_GetThread_0    = runtime.ForwardResponseMessage
-	forward_ThreadService_ListThreads_0  = runtime.ForwardResponseMessage
-	forward_ThreadService_ReadThread_0   = runtime.ForwardResponseMessage
-	forward_ThreadService_FollowThread_0 = runtime.ForwardResponseStream
-	forward_ThreadService_ShareThread_0  = runtime.ForwardResponseMessage
-	forward_ThreadService_DeleteThread_0 = runtime.ForwardResponseMessage
+	forward_ThreadService_GetThread_0     = runtime.ForwardResponseMessage
+	forward_ThreadService_ListThreads_0   = runtime.ForwardResponseMessage
+	forward_ThreadService_ReadThread_0    = runtime.ForwardResponseMessage
+	forward_ThreadService_FollowThread_0  = runtime.ForwardResponseStream
+	forward_ThreadService_ShareThread_0   = runtime.ForwardResponseMessage
+	forward_ThreadService_DeleteThread_0  = runtime.ForwardResponseMessage
+	forward_ThreadService_DeleteThreads_0 = runtime.ForwardResponseMessage
 )

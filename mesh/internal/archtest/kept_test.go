@@ -1,0 +1,222 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ofThreads are the packages that keep something about threads beside their log. What they
+// keep goes when a thread goes: the type named here is a retention.Dependent, which the node
+// hands to the one Deleter.
+var ofThreads = map[string]string{
+	"mesh/push":         "Dispatcher",
+	"mesh/runs":         "Runner",
+	"mesh/thread/tasks": "Index",
+}
+
+// Why a place that keeps values, or something by the keys of threads, has nothing that must
+// go with a thread.
+const (
+	ownLife   = "it is about no thread"
+	ofAUser   = "it is a user's own, wherever the user said it, and outlives the conversation"
+	asItLives = "it is in memory while something happens in the thread, and is found out by the log"
+	passes    = "it passes on what others keep"
+)
+
+// keeps has all places of the mesh where values are kept, by the package and the kind of the
+// value ("?" for one that callers choose), and all fields that have something by the keys of
+// threads. Whoever adds one says here what becomes of it when a thread is deleted.
+var keeps = map[string]string{
+	"mesh/push push.config":                  "mesh/push",
+	"mesh/push push.cursor":                  "mesh/push",
+	"mesh/push ?":                            "mesh/push",
+	"mesh/push Dispatcher.threads":           "mesh/push",
+	"mesh/runs skill-run":                    "mesh/runs",
+	"mesh/runs skill-schedule":               ownLife,
+	"mesh/thread/tasks tenant.threads":       "mesh/thread/tasks",
+	"mesh/thread/cache States.held":          asItLives,
+	"mesh/threadlog Log.topics":              asItLives,
+	"mesh/threadlog lives.of":                asItLives,
+	"mesh/threadlog window.threads":          asItLives,
+	"mesh/threadlog/memindex Draft.added":    asItLives,
+	"mesh/turn Runner.drivers":               asItLives,
+	"mesh/turn Runner.waiting":               asItLives,
+	"mesh/lease Local.held":                  "leases run out",
+	"mesh/store/disk replay.orphans":         "it is the log's own",
+	"mesh/store/disk verifier.threads":       "it is the log's own",
+	"mesh/api breaker":                       ownLife,
+	"mesh/api ?":                             passes,
+	"mesh/node node":                         ownLife,
+	"mesh/node auth.tokens":                  ownLife,
+	"mesh/node ?":                            passes,
+	"mesh/api identities":                    ownLife,
+	"mesh/api registrations":                 ownLife,
+	"mesh/api registry":                      ownLife,
+	"mesh/api skill-owners":                  ownLife,
+	"mesh/node/datafolder ?":                 passes,
+	"mesh/security/revocation revoked-users": ownLife,
+	"mesh/state ?":                           passes,
+	"skills/memory State.Put":                ofAUser,
+	"skills/tasks State.Put":                 ofAUser,
+}
+
+// finding R9: whatever keeps something about threads lets go of it with the thread. This
+// lists what nobody has said that of, and which types are to be told and are not.
+func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
+	found, dependents := map[string]bool{}, map[string]bool{}
+	told := ""
+	for _, p := range load(t) {
+		if !matches(p.path, []string{"mesh", "mesh/...", "agents/...", "skills/..."}) || kits[p.path].level > 0 {
+			continue
+		}
+		k := keeper{pkg: p.path, kinds: map[string]string{}, found: found}
+		var files []*ast.File
+		for _, f := range p.product() {
+			files = append(files, parsed(t, f.name))
+		}
+		for _, f := range files {
+			k.constants(f)
+		}
+		for _, f := range files {
+			ast.Inspect(f, k.look)
+			for _, d := range f.Decls {
+				switch f, ok := d.(*ast.FuncDecl); {
+				case ok && f.Recv != nil && f.Name.Name == "Forget" && p.path != "mesh/thread/cache":
+					dependents[p.path+" "+strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")] = true
+				case ok && f.Name.Name == "buildRetention":
+					ast.Inspect(f, func(n ast.Node) bool {
+						if c, ok := n.(*ast.CallExpr); ok {
+							for _, a := range c.Args {
+								told += types.ExprString(a) + " "
+							}
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if keeps[name] == "" {
+			t.Errorf("%s is kept: say in keeps what becomes of it when a thread is deleted, and have it forgotten by a retention.Dependent", name)
+		}
+	}
+	for name, by := range keeps {
+		if !found[name] {
+			t.Errorf("%s is kept no more: take it out", name)
+		}
+		if strings.HasPrefix(by, "mesh/") && ofThreads[by] == "" {
+			t.Errorf("%s goes with %s, which is no Dependent", name, by)
+		}
+	}
+	for p, name := range ofThreads {
+		if !dependents[p+" "+name] {
+			t.Errorf("%s.%s forgets nothing", p, name)
+		}
+	}
+	if want := "n.push n.runner n.tasks "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
+		t.Errorf("told of deletions are %s, want %s, as in ofThreads", told, want)
+	}
+}
+
+// A keeper finds where a package keeps something.
+type keeper struct {
+	pkg   string
+	kinds map[string]string // its constants that are texts
+	found map[string]bool
+}
+
+func (k keeper) constants(f *ast.File) {
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v := s.(*ast.ValueSpec)
+			for i, name := range v.Names {
+				if i < len(v.Values) {
+					if lit, ok := v.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+						k.kinds[name.Name], _ = strconv.Unquote(lit.Value)
+					}
+				}
+			}
+		}
+	}
+}
+
+// stateKinds are the constants of package state.
+var stateKinds = map[string]string{"state.KindBreaker": "breaker", "state.KindMemory": "memory", "state.KindTasks": "tasks"}
+
+func (k keeper) look(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		switch name := types.ExprString(orIdent(n.Type)); {
+		case name == "state.Key" || name == "state.Page", k.pkg == "mesh/state" && (name == "Key" || name == "Page"):
+			k.found[k.pkg+" "+k.kindOf(n, name)] = true
+		}
+	case *ast.CallExpr:
+		if f := types.ExprString(n.Fun); strings.HasSuffix(f, ".State.Put") || strings.HasSuffix(f, ".env.State.Put") {
+			k.found[k.pkg+" State.Put"] = true
+		}
+	case *ast.TypeSpec:
+		s, ok := n.Type.(*ast.StructType)
+		if !ok {
+			return true
+		}
+		for _, f := range s.Fields.List {
+			m, ok := f.Type.(*ast.MapType)
+			if !ok || types.ExprString(m.Key) != "mesh.ThreadKey" && !(k.pkg == "mesh/thread/tasks" && len(f.Names) > 0 && f.Names[0].Name == "threads") {
+				continue
+			}
+			for _, name := range f.Names {
+				k.found[k.pkg+" "+n.Name.Name+"."+name.Name] = true
+			}
+		}
+	}
+	return true
+}
+
+func orIdent(e ast.Expr) ast.Expr {
+	if e == nil {
+		return ast.NewIdent("")
+	}
+	return e
+}
+
+// kindOf is the kind of a key or page, "?" for one that is not said there.
+func (k keeper) kindOf(n *ast.CompositeLit, name string) string {
+	at := 0
+	if strings.HasSuffix(name, "Key") {
+		at = 1
+	}
+	var kind ast.Expr
+	for i, e := range n.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok && types.ExprString(kv.Key) == "Kind" {
+			kind = kv.Value
+		} else if !ok && i == at && strings.HasSuffix(name, "Key") {
+			kind = e
+		}
+	}
+	if lit, ok := kind.(*ast.BasicLit); ok {
+		text, _ := strconv.Unquote(lit.Value)
+		return text
+	}
+	if kind == nil {
+		return "?"
+	}
+	said := types.ExprString(kind)
+	if text, ok := stateKinds[said]; ok {
+		return text
+	}
+	if text, ok := k.kinds[said]; ok {
+		return text
+	}
+	return "?"
+}

@@ -1,0 +1,109 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/threadlog/logtest"
+)
+
+// tiny mounts a file system of that size, which ends with the test.
+func tiny(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fillUp takes all room that there is, and returns what gives it back.
+func fillUp(t *testing.T, dir string) (room func()) {
+	t.Helper()
+	path := filepath.Join(dir, "fill")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// finding R11: a folder on a disk that has no byte left, not even for the words in its lock
+// file, is opened: it is read, takes what there is room for in its files, says that it takes no
+// more, and heals by itself when there is room.
+func TestAFolderOnAFullDiskIsOpened(t *testing.T) {
+	dir := tiny(t, "8m")
+	path := filepath.Join(dir, "mesh.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), logtest.Key(1), fact("before")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutState(t.Context(), state.Key{Kind: "k", Name: "n"}, []byte("v"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path+lockSuffix, 0); err != nil { // as a start on a full disk leaves it
+		t.Fatal(err)
+	}
+	room := fillUp(t, dir)
+	s, err = Open(path, Options{})
+	if err != nil {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if recs, err := s.Read(t.Context(), logtest.Key(1), 0, 9); err != nil || len(recs) != 1 {
+		t.Errorf("%d events are read, %v", len(recs), err)
+	}
+	if v, err := s.GetState(t.Context(), state.Key{Kind: "k", Name: "n"}); err != nil || string(v.Data) != "v" {
+		t.Errorf("the value is %q, %v", v.Data, err)
+	}
+	large := fact(strings.Repeat("x", 64<<10))
+	for err == nil {
+		_, err = s.Append(t.Context(), logtest.Key(1), large)
+	}
+	h := s.Health()
+	if !mesh.IsCode(err, mesh.Unavailable) || !errors.Is(err, syscall.ENOSPC) || h.Fault == nil || h.Final {
+		t.Fatalf("an append that there is no room for: %v; its health is %+v", err, h)
+	}
+	room()
+	<-h.Changed
+	if h := s.Health(); h.Fault != nil {
+		t.Errorf("with room its health is %+v", h)
+	}
+	if _, err := s.Append(t.Context(), logtest.Key(1), large); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+}
