@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -31,16 +30,24 @@ func loud(ctx context.Context, _ *agent.Invocation) iter.Seq2[agent.Output, erro
 	}
 }
 
-// babbler is loud on the SDK's server.
-type babbler struct{ forger }
-
-func (babbler) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[sdk.Event, error] {
-	return func(yield func(sdk.Event, error) bool) {
-		first := sdk.NewArtifactEvent(ec, sdk.NewTextPart("x"))
-		more := yield(sdk.NewSubmittedTask(ec, ec.Message), nil) && yield(first, nil)
-		for more && ctx.Err() == nil {
-			more = yield(sdk.NewArtifactUpdateEvent(ec, first.Artifact.ID, sdk.NewTextPart("x")), nil)
-		}
+// babble is loud over JSON-RPC, until its caller leaves.
+func babble(w http.ResponseWriter, r *http.Request) {
+	var req struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Method != "SendStreamingMessage" {
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"Task not found"}}`, req.ID)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(result string) {
+		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, result)
+		_ = http.NewResponseController(w).Flush() // the caller may have left
+	}
+	send(`{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}`)
+	for i := 0; r.Context().Err() == nil; i++ {
+		send(fmt.Sprintf(`{"artifactUpdate":{"taskId":"t","contextId":"c","append":%v,"artifact":{"artifactId":"a","parts":[{"text":"x"}]}}}`, i > 0))
 	}
 }
 
@@ -73,10 +80,9 @@ func TestTooMuchOutputIsStoppedOnEachWay(t *testing.T) {
 	}
 
 	var server *httptest.Server
-	serves := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(babbler{}))
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/.well-known/agent-card.json" {
-			serves.ServeHTTP(w, r)
+			babble(w, r)
 			return
 		}
 		c := cardJSON(card("babbler"))
