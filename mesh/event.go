@@ -17,6 +17,8 @@ type Event struct {
 	// threads; the log sets both.
 	Seq Seq
 	Pos Pos
+	// Size is that of its record in bytes, where the event was appended or read here; else 0.
+	Size int
 	// ID is the writer's own id for the event, which makes appending it
 	// idempotent and is the idempotency key of the effect that it announces.
 	// It is empty where the writer does not need that.
@@ -352,9 +354,10 @@ const (
 	ReasonContinued   = "CONTINUED"           // the agent's work was cut off, and goes on
 	ReasonAwaitsPlace = "AWAITS_PLACE"        // of an order, in no event: who dispatched it has as many agents at work as it may
 	ReasonAwaitsOther = "AWAITS_DEPENDENCY"   // of an order, in no event: what it depends on is not over
-	ReasonQueued      = "NODE_BUSY"           // of an order: it waits until fewer agents work on the node
+	ReasonQueued      = "NODE_BUSY"           // of an order or a turn: it waits until fewer agents work on the node, or on fewer turns
 	ReasonAwaited     = "AGENT_AWAITED"       // its agent is not there, and may be back in a moment
 	ReasonUnknown     = "OUTCOME_UNKNOWN"     // nobody can say what became of it: its agent was cut off, and is not asked twice
+	ReasonOutput      = "TOO_MUCH_OUTPUT"     // the agent said more than the log takes of one execution
 	ReasonReplaced    = "CONTEXT_REPLACED"    // the agent refused its context, and is told anew in another one
 	ReasonCanceled    = "CANCELED_BY_USER"    // somebody who may asked that it ends, or that what it works for does
 	ReasonDismissed   = "CANCELED_BY_AGENT"   // who dispatched it ended it, or ended without it

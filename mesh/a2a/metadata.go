@@ -30,6 +30,7 @@ const (
 	KeySteps         = "steps"          // number: how many there are
 	KeyState         = "state"          // string: the agent's own workflow state
 	KeyProgress      = "progress"       // object: who is at work on the task, and how many are done; of a message, true asks for it
+	KeyPlace         = "place"          // number: at which place the task waits until it is worked on
 	KeyDetail        = "detail"         // bool, of a message: what agents below say is wanted too
 	KeyExit          = "exit"           // bool, of a message: it leaves the agent that the conversation was handed over to
 	KeyExitWords     = "exit_words"     // list, of the message of a status: what to say to leave who asks

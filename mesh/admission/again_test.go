@@ -125,19 +125,19 @@ func TestWhatIsSentAgainHasNoVolume(t *testing.T) {
 	if _, err := l.add(t.Context(), mine, note); err != nil {
 		t.Fatal(err)
 	}
-	once := l.volumes.get(mine.Execution)
+	once := l.logged(t, mine)
 	for range 5 {
 		if _, err := l.add(t.Context(), mine, note); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := l.volumes.get(mine.Execution); once.events != 1 || once.bytes == 0 || got != once {
+	if got := l.logged(t, mine); once.Events == 0 || once.Bytes == 0 || got != once {
 		t.Errorf("%+v was added, and %+v counted after it came again", once, got)
 	}
 	if _, err := l.add(t.Context(), mine, note, &mesh.Event{Execution: mine.Execution, Body: mesh.StateNoted{Agent: "mailer"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.volumes.get(mine.Execution); got.events != 2 || got.bytes <= once.bytes {
+	if got := l.logged(t, mine); got.Events != once.Events+1 || got.Bytes <= once.Bytes {
 		t.Errorf("with one that is new: %+v", got)
 	}
 }

@@ -63,7 +63,6 @@ func (w *ruling) giveBack() {
 		w.by.places.free(id)
 	}
 	w.spent = spent{}
-	w.written.giveBack(w.by.volumes)
 }
 
 // settle says where what was taken of the quotas is in the log; what the log had already

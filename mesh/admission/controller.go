@@ -42,7 +42,7 @@ type Controller struct {
 	quotas     *quota.Keeper // nil if there are none
 	places     *Places       // nil for as many agents as there are
 	known      recalled      // tenants whose users' calls are in users
-	volumes    *volumes
+	output     limit.Output
 	skills     Skills // nil where nobody knows any
 	delegators delegators
 	trusted    func(tenant mesh.TenantID, agent string) bool
@@ -120,7 +120,6 @@ func New(log *threadlog.Log, states *cache.States, now func() time.Time, opts ..
 		opt(c)
 	}
 	c.users = limit.NewWindows(c.budgets, maxUsers)
-	c.volumes = newVolumes(volume{events: maxLogEvents, bytes: maxLogBytes}, maxVolumes)
 	return c
 }
 
@@ -176,7 +175,6 @@ func (c *Controller) append(ctx context.Context, r *request) (Admitted, error) {
 		return Admitted{}, err
 	}
 	c.end(ctx, g, got.ended)
-	got.giveBackDropped()
 	got.settle()
 	if err := got.dispatchedAll(); err != nil {
 		return Admitted{}, err

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,11 +117,11 @@ func TestAnAgentsClockDoesNotMoveTheThreadAhead(t *testing.T) {
 // The log takes so much of one execution, and then no more than the ends of what
 // was begun; others are not concerned.
 func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
-	for name, most := range map[string]volume{
-		"log.events": {events: 30, bytes: 1 << 20}, "log.bytes": {events: 1000, bytes: 10_000},
+	for name, most := range map[string]limit.Output{
+		limit.OutputEvents: {Events: 30, Bytes: 1 << 20}, limit.OutputBytes: {Events: 1000, Bytes: 10_000},
 	} {
 		l := newLibrary(t)
-		l.volumes = newVolumes(most, 10)
+		l.output = most
 		turn := l.post(t)
 		mine, other := l.run(t, turn, "mailer", "mail.send"), l.run(t, turn, "writer")
 		if _, err := l.add(t.Context(), mine, calling(mine, "open")); err != nil {
@@ -132,13 +131,20 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 			_, err := l.add(t.Context(), g, &mesh.Event{Execution: g.Execution, Body: mesh.StateNoted{Agent: g.Agent, Data: make([]byte, 400)}})
 			return err
 		}
+		refused := func(err error) {
+			t.Helper()
+			wantCode(t, err, mesh.Exhausted)
+			if trip := limit.TripOf(err); trip == nil || trip.Limit != name {
+				t.Errorf("%s: refused with %v", name, err)
+			}
+		}
 		var err error
 		n := 0
 		for ; err == nil && n < 100; n++ {
 			err = note(mine)
 		}
-		wantCode(t, err, mesh.Exhausted, name)
-		if n < 20 || n > 30 {
+		refused(err)
+		if n < 15 || n > 30 {
 			t.Errorf("%s: after %d events", name, n)
 		}
 		if err := note(other); err != nil {
@@ -154,7 +160,7 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 		}
 		had := len(bodies[mesh.StateNoted](t, l))
 		_, err = l.add(t.Context(), other, many...)
-		wantCode(t, err, mesh.Exhausted, name)
+		refused(err)
 		if now := len(bodies[mesh.StateNoted](t, l)); now != had {
 			t.Errorf("%d of the events were added", now-had)
 		}
@@ -164,7 +170,7 @@ func TestTheLogTakesABoundedVolumeOfAnExecution(t *testing.T) {
 // The ends, too, have an end.
 func TestForgedEndsDoNotFillTheLog(t *testing.T) {
 	l := newLibrary(t)
-	l.volumes = newVolumes(volume{events: 20, bytes: 1 << 20}, 10)
+	l.output = limit.Output{Events: 20}
 	turn := l.post(t)
 	mine := l.run(t, turn, "main", "*")
 	child := l.child(t, mine, 0)
@@ -173,21 +179,11 @@ func TestForgedEndsDoNotFillTheLog(t *testing.T) {
 	for ; err == nil && n < 100; n++ {
 		_, err = l.add(t.Context(), mine, &mesh.Event{Execution: child.Execution, Body: mesh.TaskMoved{State: completed}})
 	}
-	wantCode(t, err, mesh.Exhausted, "log.events")
+	if trip := limit.TripOf(err); trip == nil || trip.Limit != limit.OutputEvents {
+		t.Errorf("the last is refused with %v", err)
+	}
 	if n != 23 {
 		t.Errorf("after %d ends", n)
-	}
-}
-
-// It is remembered of a bounded number of executions how much they added.
-func TestVolumesForgetTheQuietest(t *testing.T) {
-	v := newVolumes(volume{}, 2)
-	for i, id := range []mesh.ExecutionID{"a", "b", "a", "c"} {
-		v.add(map[mesh.ExecutionID]volume{id: {events: 1, bytes: i}})
-	}
-	got := []int{v.get("a").events, v.get("b").events, v.get("c").events}
-	if !slices.Equal(got, []int{2, 0, 1}) || v.of.Len() != 2 {
-		t.Errorf("got %v of %d", got, v.of.Len())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/cache/cachetest"
 	"agentmesh/mesh/threadlog"
@@ -83,4 +84,13 @@ func wantCode(t *testing.T, err error, code mesh.Code, words ...string) {
 			t.Errorf("error %q does not say %q", err, w)
 		}
 	}
+}
+
+// logged is how much of the log the grant's execution has.
+func (l *library) logged(t testing.TB, g *mesh.Grant) (v mesh.Volume) {
+	t.Helper()
+	if err := l.states.With(t.Context(), l.key, func(st *thread.State) error { v = st.Execution(g.Execution).Logged; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

@@ -22,26 +22,18 @@ const waitTime = 5 * time.Second
 const lostTime = time.Minute
 
 // Places are how many agents that others dispatched work on this node at once, of all turns.
-// Who finds none asks again. A place that is free goes to whoever's tenant has the fewest,
-// then whose user has, then who has waited the longest. An agent that dispatches others
-// itself gives its place back: it only waits for those, who need it.
+// Who finds none asks again. A place that is free goes to who is next in the [limit.Line]. An
+// agent that dispatches others itself gives its place back: it only waits for those, who need
+// it.
 //
 // Places are in memory: they follow from what the log gets through this process. The zero
 // value has DefaultNodeAgents. It may be used concurrently.
 type Places struct {
 	Most int // 0 for DefaultNodeAgents, -1 for no limit
 
-	mu      sync.Mutex
-	held    map[mesh.ExecutionID]place
-	waiting []place
-}
-
-// A place is held, or wanted, for an execution.
-type place struct {
-	of     mesh.ExecutionID
-	tenant mesh.TenantID
-	user   string
-	until  time.Time // it is given up
+	mu    sync.Mutex
+	line  limit.Line[mesh.ExecutionID]
+	until map[mesh.ExecutionID]time.Time // who holds a place, or waits, gives it up
 }
 
 // take gives the execution a place, or returns the trip of the limit.
@@ -49,68 +41,49 @@ func (p *Places) take(g *mesh.Grant, x mesh.Execution, now time.Time) *limit.Tri
 	if p == nil || p.Most == limit.Unlimited {
 		return nil
 	}
-	most := cmp.Or(p.Most, DefaultNodeAgents)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.held, g.Execution)
-	if _, has := p.held[x.ID]; has {
+	p.leave(g.Execution)
+	if p.line.Holds(x.ID) {
 		return nil
 	}
-	for id, h := range p.held {
-		if now.After(h.until) {
-			delete(p.held, id)
+	for id, until := range p.until {
+		if now.After(until) {
+			p.leave(id)
 		}
 	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(w place) bool { return now.After(w.until) })
-	at := slices.IndexFunc(p.waiting, func(w place) bool { return w.of == x.ID })
-	if at < 0 {
-		at = len(p.waiting)
-		p.waiting = append(p.waiting, place{of: x.ID, tenant: g.Tenant, user: g.User})
-	}
-	p.waiting[at].until = now.Add(waitTime)
-	if free := most - len(p.held); free <= 0 || !slices.Contains(p.next(free), x.ID) {
-		return &limit.Trip{Limit: limit.NodeAgents, Used: int64(len(p.held)), Most: int64(most), Free: now.Add(time.Second)}
+	p.line.Most = cmp.Or(p.Most, DefaultNodeAgents)
+	p.line.Wait(x.ID, limit.Party{Tenant: g.Tenant, User: g.User}, p.line.Come())
+	p.keepUntil(x.ID, now.Add(waitTime))
+	if !slices.Contains(p.line.First(p.line.Most), x.ID) {
+		return &limit.Trip{Limit: limit.NodeAgents, Used: int64(p.line.Held()), Most: int64(p.line.Most), Free: now.Add(time.Second)}
 	}
 	p.hold(g, x, now)
 	return nil
 }
 
-// next are the first n of those that wait, in their turns. p.mu is held.
-func (p *Places) next(n int) []mesh.ExecutionID {
-	type user struct {
-		tenant mesh.TenantID
-		name   string
+// keepUntil says when the execution gives up what it has. p.mu is held.
+func (p *Places) keepUntil(id mesh.ExecutionID, until time.Time) {
+	if p.until == nil {
+		p.until = map[mesh.ExecutionID]time.Time{}
 	}
-	tenants, users := map[mesh.TenantID]int{}, map[user]int{}
-	for _, h := range p.held {
-		tenants[h.tenant]++
-		users[user{h.tenant, h.user}]++
-	}
-	var out []mesh.ExecutionID
-	left := slices.Clone(p.waiting) // in the order in which they came
-	for len(out) < n && len(left) > 0 {
-		first := slices.MinFunc(left, func(a, b place) int {
-			return cmp.Or(tenants[a.tenant]-tenants[b.tenant], users[user{a.tenant, a.user}]-users[user{b.tenant, b.user}])
-		})
-		tenants[first.tenant]++
-		users[user{first.tenant, first.user}]++
-		out = append(out, first.of)
-		left = slices.DeleteFunc(left, func(w place) bool { return w.of == first.of })
-	}
-	return out
+	p.until[id] = until
+}
+
+// leave has the execution neither hold a place nor wait. p.mu is held.
+func (p *Places) leave(id mesh.ExecutionID) {
+	p.line.Leave(id)
+	delete(p.until, id)
 }
 
 // hold has the execution hold a place. p.mu is held.
 func (p *Places) hold(g *mesh.Grant, x mesh.Execution, now time.Time) {
-	if p.held == nil {
-		p.held = map[mesh.ExecutionID]place{}
-	}
 	until := x.Deadline
 	if until.IsZero() {
 		until = now.Add(time.Hour)
 	}
-	p.held[x.ID] = place{of: x.ID, tenant: g.Tenant, user: g.User, until: until.Add(lostTime)}
-	p.waiting = slices.DeleteFunc(p.waiting, func(w place) bool { return w.of == x.ID })
+	p.line.Hold(x.ID, limit.Party{Tenant: g.Tenant, User: g.User})
+	p.keepUntil(x.ID, until.Add(lostTime))
 }
 
 // keep has an execution hold a place that goes on: it was let in before.
@@ -125,14 +98,16 @@ func (p *Places) keep(g *mesh.Grant, x *thread.Execution, now time.Time) {
 	p.hold(g, is, now)
 }
 
-// free gives back the execution's place, if it has one.
+// free gives back the execution's place, if it has one. Who waits goes on waiting.
 func (p *Places) free(id mesh.ExecutionID) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.held, id)
+	if p.line.Holds(id) {
+		p.leave(id)
+	}
 }
 
 // Added takes in what was appended to the log: see threadlog.WithAdded.

@@ -57,7 +57,7 @@ func TestPlacesGoInTurns(t *testing.T) {
 	now = now.Add(2 * time.Hour)
 	want(ask("big", "ann", "late"), true, "late, as the others' time is long over")
 	none := &Places{Most: limit.Unlimited}
-	if none.take(g, mesh.Execution{ID: "x"}, now) != nil || len(none.held) > 0 {
+	if none.take(g, mesh.Execution{ID: "x"}, now) != nil || none.line.Held() > 0 {
 		t.Error("there is a limit where there is none")
 	}
 }

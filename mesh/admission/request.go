@@ -67,7 +67,7 @@ type ruling struct {
 
 	spent
 	returns
-	written
+	adds     map[mesh.ExecutionID]mesh.Volume    // by this request
 	children map[mesh.ExecutionID]mesh.Execution // accepted or dispatched by this request
 	fresh    map[mesh.ExecutionID]bool           // of the children, that were not dispatched before
 	over     map[mesh.ExecutionID]bool           // settled by this request
@@ -81,7 +81,7 @@ func newRuling(r *request, st *thread.State, on cache.Reserved) *ruling {
 	return &ruling{
 		request: r, st: st, mine: st.Execution(r.grant.Execution), away: countUnderway(st, r.grant.Execution, on),
 		returns:  returns{begun: map[string]string{}, called: map[string]string{}, settled: map[string]bool{}},
-		written:  written{of: map[mesh.ExecutionID]volume{}},
+		adds:     map[mesh.ExecutionID]mesh.Volume{},
 		children: map[mesh.ExecutionID]mesh.Execution{}, fresh: map[mesh.ExecutionID]bool{},
 		over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{},
 		grants: map[mesh.ExecutionID]mesh.Grant{}, answers: map[string]bool{},
@@ -110,7 +110,6 @@ func (w *ruling) decide() (cache.Decision, error) {
 	if err := w.checkLoose(); err != nil {
 		return cache.Decision{}, err
 	}
-	w.take()
 	left := w.remaining()
 	w.left.Store(&left)
 	add := w.events
@@ -143,14 +142,14 @@ func (w *ruling) check(i int, e *mesh.Event) error {
 	if oldest := w.now.Add(-slack); e.Time.Before(oldest) { // nor far behind
 		e.Time = oldest
 	}
-	if err := w.fits(i, e); err != nil {
+	x := w.st.Execution(e.Execution)
+	if err := w.fits(i, e, x); err != nil {
 		return err
 	}
 	if e.Execution == w.grant.Execution {
 		e.Actor = "agent:" + w.grant.Agent
 		return w.checkOwn(i, e)
 	}
-	x := w.st.Execution(e.Execution)
 	agent, ok := "", false
 	if x != nil && x.Parent == w.grant.Execution {
 		agent, ok = x.Agent, true

@@ -94,13 +94,13 @@ func TestAnAppendThatFailsGivesBackWhatItReserved(t *testing.T) {
 			mine := l.run(t, l.post(t), "main", "*")
 			mine.User = fmt.Sprint("user", i) // whom the threads before do not count for
 			l.calls(t, mine, 0, 2)
-			before := l.volumes.get(mine.Execution)
+			before := l.logged(t, mine)
 			disk.fail.Store(true)
 			for range 5 {
 				_, err := l.add(t.Context(), mine, calling(mine, "last"))
 				wantCode(t, err, mesh.Unavailable)
 			}
-			if got := l.volumes.get(mine.Execution); got != before {
+			if got := l.logged(t, mine); got != before {
 				t.Errorf("the volume is %v, and was %v", got, before)
 			}
 			disk.fail.Store(false)

@@ -17,6 +17,7 @@ type underway struct {
 	below               map[mesh.ExecutionID]mesh.Budget // used by each execution and all below it
 	dispatched          map[mesh.ExecutionID]int         // agents in the turn, by who dispatches them
 	seen                map[mesh.ExecutionID]bool        // those
+	adds                map[mesh.ExecutionID]mesh.Volume // to what the log has of each
 	// Of the execution, the calls that
 	called   map[string]bool // will be made
 	asked    map[string]bool // will wait for the user's word
@@ -39,9 +40,10 @@ type trip struct {
 // countUnderway says what is reserved beside the execution's request.
 func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) underway {
 	u := underway{ids: on, called: map[string]bool{}, asked: map[string]bool{}, below: map[mesh.ExecutionID]mesh.Budget{}, dispatched: map[mesh.ExecutionID]int{}, answered: map[string]bool{}, returned: map[string]bool{},
-		seen: map[mesh.ExecutionID]bool{}, accepted: map[mesh.ExecutionID]bool{}, issued: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
+		seen: map[mesh.ExecutionID]bool{}, adds: map[mesh.ExecutionID]mesh.Volume{}, accepted: map[mesh.ExecutionID]bool{}, issued: map[mesh.ExecutionID]bool{}, over: map[mesh.ExecutionID]bool{}, told: map[mesh.ExecutionID]string{}}
 	turn := st.TurnOf(mine)
 	for _, e := range on {
+		u.adds[e.Execution] = u.adds[e.Execution].Plus(e.Volume())
 		own := e.Execution == mine
 		switch b := e.Body.(type) {
 		case mesh.SkillCalled:

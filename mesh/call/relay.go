@@ -8,16 +8,20 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/internal/stack"
+	"agentmesh/mesh/text"
 )
 
 // Bounds of what is logged at once, and of how far an agent may be ahead of the
-// log, in updates. A batch has one update at least.
+// log, in updates and in bytes: who is further waits, as far as its transport has it do so.
+// A batch has one update at least.
 const (
 	maxAhead      = 256
+	maxAheadBytes = 4 * mesh.MaxEvent
 	maxBatchBytes = mesh.MaxEvent
 )
 
@@ -39,6 +43,7 @@ type Relay struct {
 	event     func(mesh.Body) *mesh.Event
 	journal   Journal
 	bodies    chan mesh.Body
+	ahead     *semaphore.Weighted // bytes that are read and were not taken into a batch
 	cancel    context.CancelFunc
 	reading   sync.WaitGroup
 	lost      atomic.Bool
@@ -52,13 +57,16 @@ type Relay struct {
 // gets events that event makes.
 func Open(ctx context.Context, client Client, req Request, journal Journal, event func(mesh.Body) *mesh.Event) *Relay {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Relay{client: client, execution: req.Execution, event: event, journal: journal, bodies: make(chan mesh.Body, maxAhead), cancel: cancel,
+	r := &Relay{client: client, execution: req.Execution, event: event, journal: journal, bodies: make(chan mesh.Body, maxAhead), ahead: semaphore.NewWeighted(maxAheadBytes), cancel: cancel,
 		remoteTask: req.RemoteTask}
 	req.lost = &r.lost
 	r.reading.Go(func() { // Close waits
 		stack.Grow()
 		defer close(r.bodies)
 		for b := range Stream(ctx, client, req) {
+			if r.ahead.Acquire(ctx, weight(b)) != nil {
+				return
+			}
 			select {
 			case r.bodies <- b:
 			case <-ctx.Done():
@@ -133,9 +141,18 @@ func last(m mesh.TaskMoved) bool {
 	return mesh.Terminal(m.State) || m.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
+// weight is what a body counts among those that are ahead.
+func weight(b mesh.Body) int64 { return int64(min(size(b), maxAheadBytes)) }
+
 // collect returns the body and what has come after it, up to the bounds.
-func (r *Relay) collect(first mesh.Body) []mesh.Body {
-	batch, bytes := []mesh.Body{first}, size(first)
+func (r *Relay) collect(first mesh.Body) (batch []mesh.Body) {
+	defer func() {
+		for _, b := range batch {
+			r.ahead.Release(weight(b))
+		}
+	}()
+	batch = append(batch, first)
+	bytes := size(first)
 	if bare(first) {
 		select {
 		case b, ok := <-r.bodies:
@@ -195,6 +212,12 @@ func End(ctx context.Context, client Client, execution mesh.ExecutionID, remoteT
 		return err
 	}
 	return nil
+}
+
+// TooMuch is the end of an execution of whose agent the log takes no more, by the limit of that
+// name. Its agent is to be told.
+func TooMuch(limit string, most int64) mesh.TaskMoved {
+	return failed(mesh.ReasonOutput, text.TooMuchOutput(limit, most))
 }
 
 // Failure is the end of an execution that could not go on, with words for people.

@@ -160,6 +160,32 @@ func TestWhatComesTogetherIsLoggedTogether(t *testing.T) {
 	}
 }
 
+// finding R5: an agent whose events are large is no further ahead of the log than some MiB: who
+// does not come to logging reads no more, and goes on when it does.
+func TestAnAgentIsAFewMiBAheadOfTheLogAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 64
+		var said []*a2apb.StreamResponse
+		for i := range all {
+			said = append(said, piece("t", fmt.Sprint(i), strings.Repeat("x", mesh.MaxEvent/2), false))
+		}
+		var log pages
+		r, l := open(t, &log, nil, said...)
+		defer r.Close()
+		for logged := 0; logged < all; {
+			if ahead := all - len(l.says) - logged; ahead > 4*2+1 {
+				t.Fatalf("it is %d events of half a MiB ahead", ahead)
+			}
+			one, err := r.Log(t.Context(), first(t, r), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logged += len(one.Events)
+			synctest.Wait()
+		}
+	})
+}
+
 // The agent's last word, and what came just before it, are the caller's to log with
 // what follows from it. One that waits for credentials may go on.
 func TestTheLastWordOfABatchIsTheCallersToLog(t *testing.T) {

@@ -266,7 +266,7 @@ func (d *Dispatcher) ask(ctx context.Context, j *job, a *assignment) (last mesh.
 	last = hear(called, relay, log, text)
 	// It was stopped: the agent must know, whatever its stream does. Its server may
 	// see the deadline before our clock does.
-	if (ctx.Err() != nil || last.Reason == mesh.ReasonTimeout) && !d.leaves() {
+	if (ctx.Err() != nil || last.Reason == mesh.ReasonTimeout || last.Reason == mesh.ReasonOutput) && !d.leaves() {
 		j.stop(ctx)
 	}
 	return last, text, ctx.Err() == nil && mesh.Terminal(last.State) && relay.Lost()
@@ -313,6 +313,9 @@ func hear(ctx context.Context, relay *call.Relay, log call.Journal, text *transc
 		if err == nil && said.Last != nil {
 			last = *said.Last
 			err = log.Append(ctx, said.Events)
+		}
+		if trip := limit.TripOf(err); trip != nil && limit.OfOutput(trip.Limit) {
+			return call.TooMuch(trip.Limit, trip.Most)
 		}
 		if err != nil {
 			return unlogged(err)

@@ -21,6 +21,12 @@ const (
 	// NodeAgents is how many agents that others dispatched work on a node at once: who is
 	// one more waits.
 	NodeAgents = "node.agents"
+	// TurnsWaiting is how many threads wait until turns of theirs are worked on: a message
+	// that would have one more wait is refused. It is the name of its setting.
+	TurnsWaiting = "turns.queued"
+	// What the log takes of one execution: see [Output].
+	OutputEvents = "agent.output_events"
+	OutputBytes  = "agent.output_bytes"
 	// OrchestratorTime is how long an agent may go on dispatching others, in seconds: see
 	// package dispatch. The node keeps it, too, with the time to conclude.
 	OrchestratorTime = "orchestrator.max_budget"

@@ -20,6 +20,9 @@ type Quota struct {
 	Schedules  int64 // of skills
 	Tokens     int64 // of models, within a day
 	Cost       int64 // of models, in micro-dollars, within a day
+	// Turns are those that are worked on at once. It refuses nobody: the others wait, see
+	// [Line].
+	Turns int64
 }
 
 func (q Quota) parts() [6]part {
@@ -35,13 +38,13 @@ type part struct {
 // Plus returns the sum.
 func (q Quota) Plus(o Quota) Quota {
 	return Quota{q.Threads + o.Threads, q.Agents + o.Agents, q.Dispatches + o.Dispatches,
-		q.Schedules + o.Schedules, q.Tokens + o.Tokens, q.Cost + o.Cost}
+		q.Schedules + o.Schedules, q.Tokens + o.Tokens, q.Cost + o.Cost, q.Turns + o.Turns}
 }
 
 // Or returns the quota with the other's numbers where it has none.
 func (q Quota) Or(o Quota) Quota {
 	return Quota{cmp.Or(q.Threads, o.Threads), cmp.Or(q.Agents, o.Agents), cmp.Or(q.Dispatches, o.Dispatches),
-		cmp.Or(q.Schedules, o.Schedules), cmp.Or(q.Tokens, o.Tokens), cmp.Or(q.Cost, o.Cost)}
+		cmp.Or(q.Schedules, o.Schedules), cmp.Or(q.Tokens, o.Tokens), cmp.Or(q.Cost, o.Cost), cmp.Or(q.Turns, o.Turns)}
 }
 
 // Quotas are those of each user and of each tenant.
@@ -50,8 +53,8 @@ type Quotas struct{ User, Tenant Quota }
 // DefaultQuotas are those where callers say who they are.
 func DefaultQuotas() Quotas {
 	return Quotas{
-		User:   Quota{Threads: 100_000, Agents: 32, Dispatches: 5_000, Schedules: 100, Tokens: 20_000_000, Cost: 200_000_000},
-		Tenant: Quota{Threads: 1_000_000, Agents: 256, Dispatches: 50_000, Schedules: 1_000, Tokens: 200_000_000, Cost: 2_000_000_000},
+		User:   Quota{Threads: 100_000, Agents: 32, Dispatches: 5_000, Schedules: 100, Tokens: 20_000_000, Cost: 200_000_000, Turns: 5},
+		Tenant: Quota{Threads: 1_000_000, Agents: 256, Dispatches: 50_000, Schedules: 1_000, Tokens: 200_000_000, Cost: 2_000_000_000, Turns: 20},
 	}
 }
 

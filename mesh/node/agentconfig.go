@@ -6,6 +6,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/limit"
 )
 
 // maxAgentTime bounds how long an agent may have a user's stream.
@@ -18,6 +19,34 @@ func (c *Config) agentLimits() call.Limits {
 		all.Agents[name] = call.Limits{Time: a.Time, Silence: a.Silence}
 	}
 	return all
+}
+
+// output is what the log takes of one execution.
+func (c *Config) output() limit.Output {
+	all := limit.Output{Events: c.Limits.OutputEvents, Bytes: c.Limits.OutputBytes, Agents: map[string]limit.Output{}}
+	for name, a := range c.Agents {
+		all.Agents[name] = limit.Output{Events: a.OutputEvents, Bytes: a.OutputBytes}
+	}
+	return all
+}
+
+// Least of what the log takes of one execution: less is no answer.
+const (
+	leastOutputEvents = 10
+	leastOutputBytes  = 16 << 10
+)
+
+// checkOutput checks what the log takes of one execution, as set below the field.
+func checkOutput(at string, events, bytes int64) error {
+	for _, o := range []struct {
+		name         string
+		n, least, is int64
+	}{{"output_events", events, leastOutputEvents, limit.DefaultOutputEvents}, {"output_bytes", bytes, leastOutputBytes, limit.DefaultOutputBytes}} {
+		if o.n != 0 && o.n != limit.Unlimited && o.n < o.least {
+			return mesh.InvalidField("node.Config", at+"."+o.name, "must be at least %d, and is %d; leave it out for %d, or make it -1 for no limit", o.least, o.n, o.is)
+		}
+	}
+	return nil
 }
 
 // ForBuiltIn reports whether there are settings that built-in agents alone read.

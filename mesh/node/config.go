@@ -64,6 +64,8 @@ type Config struct {
 	Handoff Handoff `yaml:"handoff"`
 	// Quotas are what each user and each tenant may have and use.
 	Quotas Quotas `yaml:"quotas"`
+	// Turns bounds how many turns the node works on at once, and how many wait.
+	Turns Turns `yaml:"turns"`
 	// SMTP, HTTPSkills and MCP are what skills reach outside of the mesh.
 	SMTP       SMTP       `yaml:"smtp"`
 	HTTPSkills HTTPSkills `yaml:"http_skills"`

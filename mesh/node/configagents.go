@@ -105,6 +105,9 @@ type AgentConfig struct {
 	// agent, which may be any.
 	Time    time.Duration `yaml:"time"`
 	Silence time.Duration `yaml:"silence"`
+	// OutputEvents and OutputBytes are those of Limits for this agent, which may be any.
+	OutputEvents int64 `yaml:"output_events"`
+	OutputBytes  int64 `yaml:"output_bytes"`
 	// RecentMessages is that of Handoff for handoffs to this agent, which may be any.
 	RecentMessages *int `yaml:"recent_messages"`
 	// Binding and Version are by what a registered agent is called, see [call.Interface].

@@ -68,6 +68,7 @@ func (k *checker) agent(name string, a AgentConfig) {
 	}
 	k.words(at, a.Description, a.Instructions)
 	k.note(checkTimes(at+".time", a.Time, at+".silence", a.Silence))
+	k.note(checkOutput(at, a.OutputEvents, a.OutputBytes))
 	k.note(checkRecent(at+".recent_messages", a.RecentMessages))
 	if err := a.calledBy().Validate(); err != nil {
 		k.bad(at+"."+mesh.FieldOf(err), "%s", mesh.DetailOf(err))

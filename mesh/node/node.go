@@ -259,7 +259,7 @@ func (n *node) buildEdge() (err error) {
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: n.name, Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
-		Retention: *n.cfg.Sessions.Retention,
+		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(),
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -267,7 +267,7 @@ func (n *node) buildEdge() (err error) {
 	if n.turns, err = turn.New(turns); err != nil {
 		return err
 	}
-	if err = n.telemetry.Running(n.turns.Running); err != nil {
+	if err = n.telemetry.Turns(n.turns.Running, n.turns.Waiting); err != nil {
 		return err
 	}
 	cfg := edge.Config{

@@ -28,6 +28,8 @@ type Quota struct {
 	// Tokens and Cost, in US dollars, are what models use within a day.
 	Tokens int64   `yaml:"tokens"`
 	Cost   float64 `yaml:"cost"`
+	// Turns are those that the node works on at once; further ones wait.
+	Turns int64 `yaml:"turns"`
 }
 
 // maxDollars is more than anybody has, and a number of micro-dollars.
@@ -44,14 +46,14 @@ func micro(dollars float64) int64 {
 
 func (q Quota) limits() limit.Quota {
 	return limit.Quota{Threads: q.Threads, Agents: q.Agents, Dispatches: q.Dispatches, Schedules: q.Schedules,
-		Tokens: q.Tokens, Cost: micro(q.Cost)}
+		Tokens: q.Tokens, Cost: micro(q.Cost), Turns: q.Turns}
 }
 
 func (q Quota) check(field string) error {
 	for _, f := range []struct {
 		name string
 		n    int64
-	}{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches}, {"schedules", q.Schedules}, {"tokens", q.Tokens}} {
+	}{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches}, {"schedules", q.Schedules}, {"tokens", q.Tokens}, {"turns", q.Turns}} {
 		if f.n < limit.Unlimited {
 			return invalid(field+"."+f.name, "must be a number, 0 for the default or -1 for no limit, and is %d", f.n)
 		}
@@ -72,7 +74,7 @@ const perSecond = 100
 
 // fillQuotas sets the defaults of what users may have and use, and checks it.
 func (c *Config) fillQuotas() error {
-	for _, err := range []error{c.Quotas.User.check("quotas.user"), c.Quotas.Tenant.check("quotas.tenant"), checkDollars("limits.turn_cost", c.Limits.TurnCost)} {
+	for _, err := range []error{c.Quotas.User.check("quotas.user"), c.Quotas.Tenant.check("quotas.tenant"), checkDollars("limits.turn_cost", c.Limits.TurnCost), c.Turns.check()} {
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
 	n.registerA2A(server, a2a.NewServer(n.edge, n.a2aOptions()...))
-	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas), admission.WithPlaces(n.places),
+	opts := []admission.Option{admission.WithBudgets(n.cfg.budgets()), admission.WithQuotas(n.quotas), admission.WithPlaces(n.places), admission.WithOutput(n.cfg.output()),
 		admission.WithTrust(n.trusted), admission.WithTerms(n.terms), admission.WithStanding(n.standing), admission.WithPolicy(n.permitted),
 		admission.WithSkills(n.skills), admission.WithDelegators(n.cfg.OrchestratorReadSkills, n.delegators()...)}
 	breakers := api.Breakers(n.kv, limit.BreakerOptions{Probe: limit.ProbeTime(n.cfg.Limits.Timeout), Logger: n.logger})

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -146,6 +147,10 @@ type Limits struct {
 	// work on it; no limit by default.
 	TurnTokens int64   `yaml:"turn_tokens"`
 	TurnCost   float64 `yaml:"turn_cost"`
+	// OutputEvents and OutputBytes are what the log takes of one execution; default 100,000
+	// and 64 MiB.
+	OutputEvents int64 `yaml:"output_events"`
+	OutputBytes  int64 `yaml:"output_bytes"`
 	// Timeout is for one call; default 30 s.
 	Timeout time.Duration `yaml:"timeout"`
 	// AgentTime is how long an agent may have the user's stream; default 30 min.
@@ -196,7 +201,8 @@ func (c *Config) fillSkills() error {
 			c.SkillInterface = InterfaceCLI
 		}
 	}
-	if err := checkTimes("limits.agent_time", c.Limits.AgentTime, "limits.agent_silence", c.Limits.AgentSilence); err != nil {
+	if err := errors.Join(checkTimes("limits.agent_time", c.Limits.AgentTime, "limits.agent_silence", c.Limits.AgentSilence),
+		checkOutput("limits", c.Limits.OutputEvents, c.Limits.OutputBytes)); err != nil {
 		return err
 	}
 	if d := c.Limits.Depth; d < 0 || d > maxDepth {

@@ -78,6 +78,7 @@ const (
 	metricCost       = "agentmesh.model.cost"
 	metricTurn       = "agentmesh.turn.duration"
 	metricRunning    = "agentmesh.turns.running"
+	metricWaiting    = "agentmesh.turns.waiting"
 	metricFirstChunk = "agentmesh.turn.time_to_first_chunk"
 	metricAgent      = "agentmesh.agent.duration"
 	metricSkill      = "agentmesh.skill.duration"

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -96,18 +97,22 @@ func newMeters(m metric.Meter) (out meters, err error) {
 	return out, nil
 }
 
-// Running has metrics tell how many turns are worked on, as count says, which must not
-// block.
-func (t *Telemetry) Running(count func() int) error {
+// Turns has metrics tell in how many conversations turns are worked on and in how many they
+// wait for that, as these say, which must not block.
+func (t *Telemetry) Turns(running, waiting func() int) error {
 	if t == nil {
 		return nil
 	}
-	_, err := t.meter.Int64ObservableGauge(metricRunning, metric.WithDescription("Conversations that this node works on."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(count()))
-			return nil
-		}))
-	return err
+	gauge := func(name, about string, count func() int) error {
+		_, err := t.meter.Int64ObservableGauge(name, metric.WithDescription(about),
+			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+				o.Observe(int64(count()))
+				return nil
+			}))
+		return err
+	}
+	return errors.Join(gauge(metricRunning, "Conversations that this node works on.", running),
+		gauge(metricWaiting, "Conversations that wait until this node works on them.", waiting))
 }
 
 // Committed counts an append of n events to the log, that took so long.

@@ -201,7 +201,7 @@ func TestMetricsHaveFewLabels(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := tl.Running(func() int { return 7 }); err != nil {
+	if err := tl.Turns(func() int { return 7 }, func() int { return 9 }); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * maxLabels {
@@ -229,7 +229,7 @@ func TestMetricsHaveFewLabels(t *testing.T) {
 			t.Errorf("%s has %d rows", name, n)
 		}
 	}
-	for _, want := range []string{"agentmesh_turns_running 7", `agentmesh_limit_trips_total{agentmesh_limit="_OTHER"} 401`, `rpc_method="_OTHER",rpc_response_status_code="NOT_FOUND"`, `agentmesh_model_cost_USD_total{gen_ai_request_model="n1"} 3`} {
+	for _, want := range []string{"agentmesh_turns_running 7", "agentmesh_turns_waiting 9", `agentmesh_limit_trips_total{agentmesh_limit="_OTHER"} 401`, `rpc_method="_OTHER",rpc_response_status_code="NOT_FOUND"`, `agentmesh_model_cost_USD_total{gen_ai_request_model="n1"} 3`} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s is missing in\n%.3000s", want, w.Body)
 		}

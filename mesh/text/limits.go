@@ -15,6 +15,9 @@ var counts = map[string]string{
 	"orchestrator.max_budget":            "seconds for agents that were dispatched",
 	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
 	"node.agents":                        "agents at work at once on this node",
+	"agent.output_events":                "events that the log takes of one execution",
+	"agent.output_bytes":                 "bytes that the log takes of one execution",
+	"turns.queued":                       "conversations that wait until this node works on them",
 
 	"model.tokens": "tokens that are left for a step of the model",
 	"model.cost":   "micro-dollars that are left for a step of the model",
@@ -64,12 +67,31 @@ func LimitAdvice(limit string, free time.Time) string {
 		advice = Sprintf("say what is done and what is not, and ask whether to continue")
 	case "thread.skill_calls", "user.skill_calls":
 		advice = Sprintf("say what is done and what is not")
+	case "agent.output_events", "agent.output_bytes":
+		return Sprintf("only the ends of what was begun can be added; end it, and begin another")
+	case "turns.queued": // its reader is no model
+		return Sprintf("nothing was accepted; send the message again in a moment, or have the operator raise turns.running or turns.queued")
 	}
 	if !free.IsZero() {
 		// To the second, and not before there is.
 		advice += Sprintf(", and that there is room for more at %s", free.UTC().Add(time.Second-1).Format(time.DateTime+" UTC"))
 	}
 	return advice
+}
+
+// TurnQueued tells the user of a turn at which place it waits until it is worked on.
+func TurnQueued(place int) string {
+	return Sprintf("There is much to do; your message waits at place %d.", place)
+}
+
+// TooMuchOutput is the end of an agent that said more than is kept of one: so many events, or
+// bytes.
+func TooMuchOutput(limit string, most int64) string {
+	what := Sprintf("%d pieces", most)
+	if limit == "agent.output_bytes" {
+		what = Sprintf("%d bytes", most)
+	}
+	return Sprintf("The agent said more than is kept of one answer (%s) and was stopped; what it had said until then is there.", what)
 }
 
 // TooManyAgents refuses a batch of agents that would make so many.

@@ -57,6 +57,9 @@ func (s *State) Apply(e *mesh.Event) {
 			s.applyTo(x, e)
 		}
 	}
+	if x := s.execs[e.Execution]; x != nil {
+		x.Logged = x.Logged.Plus(e.Volume())
+	}
 	s.hearHandoff(e)
 	s.stand(e)
 	s.depict(e)

@@ -88,6 +88,9 @@ type Execution struct {
 	Used mesh.Budget
 	// Artifacts counts the ArtifactAppended of the execution.
 	Artifacts int64
+	// Logged is how much of the log the events are that are about it, where these know their
+	// size.
+	Logged mesh.Volume
 	// SkillCalls counts the skills called; Unsettled has those without return,
 	// at most MaxUnsettled.
 	SkillCalls int
@@ -245,6 +248,20 @@ func (s *State) Continuing(events []*mesh.Event) (turn *Execution, next mesh.Mes
 	_, moves := events[1].Body.(mesh.TaskMoved)
 	t := s.Turn(events[0].Execution)
 	return t, next, says && moves && t != nil && mesh.Interrupted(t.State) && events[1].Execution == t.ID
+}
+
+// Begins returns which turn of the thread, which is at rest, is to be worked on because of
+// the events, and for whom; false if none is.
+func (s *State) Begins(events []*mesh.Event) (turn mesh.ExecutionID, user string, ok bool) {
+	for _, e := range events {
+		if b, says := e.Body.(mesh.MessagePosted); says {
+			if t := s.Turn(e.Execution); t != nil {
+				return t.ID, t.User, true
+			}
+			return e.Execution, b.User, true
+		}
+	}
+	return "", "", false
 }
 
 // Executions returns all executions, parents before children.

@@ -81,7 +81,7 @@ type AppendOptions struct {
 // the one it has, and events that are all there already succeed whatever else
 // happened to the thread.
 //
-// Append sets Epoch, and Time where it is missing, on the events before it
+// Append sets Epoch, Size, and Time where it is missing, on the events before it
 // writes, and Seq and Pos afterwards (Pos stays 0 for those that were there
 // already). Once it has succeeded, the events and what they point to belong to
 // the log and its readers, and are not changed any more; after an error they
@@ -181,6 +181,7 @@ func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts Append
 			return nil, mesh.InvalidField(op, field(i, ""),
 				"The event %s has %d bytes and may have %d; send less at once", kind(e), len(entry.Data), mesh.MaxEvent)
 		}
+		e.Size = len(entry.Data)
 	}
 	*buffer = all
 	for scope, seq := range opts.Expect {
@@ -362,7 +363,7 @@ func decodeRecord(op string, r Record) (*mesh.Event, error) {
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unknown, op, "Event %d of thread %s cannot be read: %w", r.Seq, r.Thread.ID, err)
 	}
-	e.Seq, e.Pos = r.Seq, r.Pos
+	e.Seq, e.Pos, e.Size = r.Seq, r.Pos, len(r.Data)
 	return e, nil
 }
 

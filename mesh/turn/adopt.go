@@ -85,8 +85,11 @@ func (d *driver) waits(l *leg) bool {
 	return l.unreachable != nil && d.until(l) > 0 || l.unreachable == nil && d.returns(l)
 }
 
-// awaited reports whether the turn's user was told last that its agent is waited for.
-func awaited(t *thread.Execution) bool { return t.Reason == mesh.ReasonAwaited }
+// awaited reports whether the turn's user was told last that its agent is waited for, or a
+// place.
+func awaited(t *thread.Execution) bool {
+	return t.Reason == mesh.ReasonAwaited || t.Reason == mesh.ReasonQueued
+}
 
 // noteAfter is how long a turn waits for its agent until its user is told.
 const noteAfter = time.Second
@@ -95,7 +98,7 @@ const noteAfter = time.Second
 func (d *driver) tellAwaited(ctx context.Context, l *leg) {
 	err := d.decide(ctx, func(s *thread.State, dec *cache.Decision) error {
 		t, err := turnIn(s, l.turn)
-		if err == nil && !t.Canceled && !mesh.Terminal(t.State) && !awaited(t) {
+		if err == nil && !t.Canceled && !mesh.Terminal(t.State) && t.Reason != mesh.ReasonAwaited {
 			dec.Events = append(dec.Events, d.event(l.turn, "node", mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_WORKING,
 				Reason: mesh.ReasonAwaited, Message: mesh.Say(text.AgentAwaited(l.exec.Agent))}))
 		}

@@ -35,7 +35,13 @@ type driver struct {
 	// drains are closed when the streams have ended of agents that lost the user's.
 	drains []chan struct{}
 	epoch  mesh.Epoch // of its claim; 0 before there is one
-	seen   mesh.Seq   // of the thread, when there was no turn to work on
+	came   uint64     // when, for the line of those that wait for a place; 0 for now
+	inLine bool       // its thread waits for a place; written by the driver alone
+	worked bool       // on a turn, since it was admitted
+	// Of a thread that was left over: ahead is closed when the one before it has entered the
+	// line, and inside when it has itself. Both are guarded by Runner.mu, and nil afterwards.
+	ahead, inside chan struct{}
+	seen          mesh.Seq // of the thread, when there was no turn to work on
 
 	mu    sync.Mutex
 	lease lease.Lease
@@ -65,7 +71,7 @@ func (d *driver) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.Logger.ErrorContext(ctx, "thread not driven to its end", "err", err)
 		}
-		if (err != nil || !d.more(ctx)) && d.runner.leave(d, err == nil) {
+		if (err != nil || d.inLine || !d.more(ctx)) && d.runner.leave(d, err == nil) {
 			return
 		}
 	}
@@ -106,16 +112,20 @@ func (d *driver) hold(ctx context.Context, l lease.Lease) error {
 	}
 	for {
 		turn, err := d.next(ctx, first)
-		if err == nil && turn != "" {
+		d.inLine = false
+		if err == nil && turn != nil {
+			if first == nil && !d.admitted(ctx, turn) {
+				return nil
+			}
 			about, _ := mesh.CallFrom(ctx)
-			about.Execution = turn
-			err = d.drive(mesh.WithCall(ctx, about), turn, first)
-			first = nil
+			about.Execution = turn.id
+			err = d.drive(mesh.WithCall(ctx, about), turn.id, first)
+			first, d.worked = nil, true
 		}
 		if err != nil && d.runner.turns.Err() != nil && !mesh.IsCode(err, mesh.Conflict) {
 			return d.park(ctx)
 		}
-		if err != nil || turn == "" && !d.interrupted(ctx) {
+		if err != nil || turn == nil && !d.interrupted(ctx) {
 			return err
 		}
 	}
@@ -145,34 +155,40 @@ func (d *driver) renew(ctx context.Context) {
 	}
 }
 
+// upcoming is a turn that is to be worked on.
+type upcoming struct {
+	id       mesh.ExecutionID
+	user     string
+	canceled bool
+}
+
 // next returns the turn that is to be worked on, that of a leg which has begun if
-// there is one, or "". Then nothing is left to do.
-func (d *driver) next(ctx context.Context, first *leg) (mesh.ExecutionID, error) {
+// there is one, or nil. Then nothing is left to do.
+func (d *driver) next(ctx context.Context, first *leg) (turn *upcoming, err error) {
 	if first != nil {
-		return first.turn, nil
+		return &upcoming{id: first.turn, user: first.user}, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return "", mesh.Wrap("turn.next", err)
+		return nil, mesh.Wrap("turn.next", err)
 	}
-	var id mesh.ExecutionID
 	info, _, err := d.Log.Info(ctx, d.key) // first: the state may be that of a later thread, and not of an earlier one
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	err = d.States.With(ctx, d.key, func(s *thread.State) error {
 		d.seen = s.Seq
 		if t := s.NextTurn(); t != nil {
-			id = t.ID
+			turn = &upcoming{t.ID, t.User, t.Canceled}
 		}
 		return nil
 	})
-	if err != nil || id != "" {
-		return id, err
+	if err != nil || turn != nil {
+		return turn, err
 	}
 	if info.Open != 0 && info.Open <= d.seen {
 		err = d.Log.Settle(ctx, d.key, info.FirstPos, d.seen)
 	}
-	return "", err
+	return nil, err
 }
 
 // drive works on a turn until it is over or waits for its user, from the leg on that

@@ -45,6 +45,7 @@ type leg struct {
 	remote  string // the agent's own id of the task that goes on, where it has one
 	// instance is the process of the agent that has the execution, by the log, or "".
 	instance string
+	has      mesh.Volume // how much of it the log has, once it is to be called
 
 	// handoff is set when the agent takes over, returned when it gets control
 	// back; then endHandoff says that the handoff has yet to be ended.
@@ -262,7 +263,7 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 		if x == nil { // deleted meanwhile
 			return mesh.ThreadNotFound("turn.request")
 		}
-		remote.Task, remote.Context = x.RemoteTask, x.RemoteContext
+		remote.Task, remote.Context, l.has = x.RemoteTask, x.RemoteContext, x.Logged
 		return nil
 	})
 	if err != nil {

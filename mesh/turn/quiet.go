@@ -134,6 +134,14 @@ func (r *Runner) tellAll(ctx context.Context) bool {
 			return nil
 		})
 	}
+	for _, t := range r.moved(r.Now()) {
+		telling.Go(func() error {
+			if err := r.tellPlace(ctx, t); err != nil && ctx.Err() == nil && !mesh.IsCode(err, mesh.Conflict) {
+				r.Logger.WarnContext(ctx, "the place of a turn that waits not logged", "thread", t.key.ID, "err", err)
+			}
+			return nil
+		})
+	}
 	_ = telling.Wait() // there are none
 	return len(all) > 0
 }

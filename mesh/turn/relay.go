@@ -12,11 +12,11 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
-	"agentmesh/mesh/threadlog"
 )
 
 // outcome says how a leg ended.
@@ -87,9 +87,10 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	stream, cancel := context.WithTimeoutCause(ctx, left, mesh.Errorf(mesh.Timeout, "turn.runLeg", "the agent took too long"))
 	stream = d.identify(stream, d.key, l.exec, l.entry, l.roles, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
-	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel}
+	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel,
+		journal: &journal{log: d.Log, key: d.key, epoch: d.epoch, most: d.Output.For(l.exec.Agent), has: l.has}}
 	req.Agent, req.Silence, req.Logger = l.exec.Agent, d.Limits.For(l.exec.Agent).Silence, d.Logger
-	r.agent = call.Open(stream, l.client, req, journal{d.Log, d.key, d.epoch}, func(b mesh.Body) *mesh.Event {
+	r.agent = call.Open(stream, l.client, req, r.journal, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)
 	})
 	d.runner.underway(d)
@@ -151,31 +152,16 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 	return false, nil
 }
 
-// A journal is a thread's log under a driver's claim.
-type journal struct {
-	log   *threadlog.Log
-	key   mesh.ThreadKey
-	epoch mesh.Epoch
-}
-
-// Append implements [call.Journal].
-func (j journal) Append(ctx context.Context, events []*mesh.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	_, err := j.log.Append(ctx, j.key, events, threadlog.AppendOptions{Epoch: j.epoch})
-	return err
-}
-
 // A relay has one agent's stream reach the log.
 type relay struct {
-	driver *driver
-	leg    *leg
-	entry  registry.Entry
-	agent  *call.Relay
-	stream context.Context //nolint:containedctx // of the call
-	cancel context.CancelFunc
-	waits  *mesh.TaskMoved // the agent waits for credentials, and so does the turn
+	driver  *driver
+	leg     *leg
+	entry   registry.Entry
+	agent   *call.Relay
+	journal *journal
+	stream  context.Context //nolint:containedctx // of the call
+	cancel  context.CancelFunc
+	waits   *mesh.TaskMoved // the agent waits for credentials, and so does the turn
 }
 
 // run relays until the leg is over or lost. A lost stream is drained in the
@@ -254,7 +240,7 @@ func (r *relay) expired(last mesh.TaskMoved) mesh.TaskMoved {
 // over ends the call. An agent that took too long may not have noticed.
 func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.Event) outcome {
 	r.close()
-	if last.Reason == mesh.ReasonTimeout {
+	if last.Reason == mesh.ReasonTimeout || last.Reason == mesh.ReasonOutput {
 		r.stop(ctx)
 	}
 	out := outcome{kind: legOver, last: last, unsaved: unsaved}
@@ -324,8 +310,11 @@ func (r *relay) lastWords(ctx context.Context) mesh.TaskMoved {
 				return canceled
 			}
 			if last, unsaved := r.log(ctx, b); last != nil {
-				if err := r.journal().Append(ctx, unsaved); err != nil {
+				if err := r.journal.Append(ctx, unsaved); err != nil {
 					r.driver.Logger.WarnContext(ctx, "last words not logged", "agent", r.leg.exec.Agent, "err", err)
+				}
+				if last.Reason == mesh.ReasonOutput {
+					r.ask(ctx)
 				}
 				return *last
 			}
@@ -336,12 +325,14 @@ func (r *relay) lastWords(ctx context.Context) mesh.TaskMoved {
 	}
 }
 
-func (r *relay) journal() journal { return journal{r.driver.Log, r.driver.key, r.driver.epoch} }
-
 // log logs what the agent said. Its last word, if that is among it, is for follow to
 // log, together with what came before it.
 func (r *relay) log(ctx context.Context, b mesh.Body) (last *mesh.TaskMoved, unsaved []*mesh.Event) {
 	said, err := r.agent.Log(ctx, b, r.change)
+	if trip := limit.TripOf(err); trip != nil {
+		last := call.TooMuch(trip.Limit, trip.Most)
+		return &last, nil
+	}
 	if err != nil {
 		r.driver.Logger.ErrorContext(ctx, "agent's output not logged", "agent", r.leg.exec.Agent, "err", err)
 		failed := unlogged()

@@ -23,8 +23,10 @@ type taking struct {
 
 // Take appends what f decides, and sees to it that it is worked on, as cache.Decide
 // and Wake do. If f opens a turn in a thread at rest, which nobody drives, the turn
-// begins in the same append: its user waits for the disk once, and not twice. What f
-// returns has no claim; the errors are those of cache.Decide.
+// begins in the same append: its user waits for the disk once, and not twice. Where no
+// place is free the same append says that it waits, and where too many wait, nothing is
+// appended and the error is the trip of limit.TurnsWaiting. What f returns has no claim;
+// the other errors are those of cache.Decide.
 func (r *Runner) Take(ctx context.Context, key mesh.ThreadKey, f func(*thread.State) (cache.Decision, error)) error {
 	r.mu.Lock()
 	if r.drivers[key] != nil || r.closing {
@@ -48,11 +50,18 @@ func (d *driver) take() *leg {
 	}
 	var l *leg
 	err := d.States.Decide(t.ctx, d.key, func(s *thread.State) (cache.Decision, error) {
+		l = nil
 		dec, err := t.decide(s)
-		if l = nil; err == nil && atRest(s) {
+		if err != nil || !atRest(s) {
+			return dec, err
+		}
+		if err := d.queue(s, &dec); err != nil {
+			return cache.Decision{}, err
+		}
+		if !d.inLine {
 			l = d.open(s, &dec)
 		}
-		return dec, err
+		return dec, nil
 	})
 	switch {
 	case mesh.IsCode(err, mesh.Conflict): // somebody has claimed the thread

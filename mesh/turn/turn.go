@@ -17,8 +17,8 @@
 // # What runs
 //
 // A thread that works on a turn has a driver: one goroutine, with one more that
-// reads the agent's stream and one that follows the log. An idle thread has none.
-// [Runner.Close] waits for all of them.
+// reads the agent's stream and one that follows the log. An idle thread has none, nor has
+// one that waits for one of the [Places]. [Runner.Close] waits for all of them.
 //
 // # What it is not
 //
@@ -36,6 +36,7 @@ import (
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/internal/stack"
 	"agentmesh/mesh/lease"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/thread/cache"
@@ -68,6 +69,8 @@ type Config struct {
 
 	// Limits are how long a turn's agent may take, and say nothing.
 	Limits call.Limits
+	// Output bounds what the log takes of one of its executions.
+	Output limit.Output
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration
@@ -81,6 +84,8 @@ type Config struct {
 	AdoptTime time.Duration
 	// Interrupt has turns that were cut off end as interrupted, rather than go on.
 	Interrupt bool
+	// Places are in how many threads turns are worked on at a time, by default in any number.
+	Places Places
 	// Budget is what turns may use, as their executions in the log say. The default is
 	// no limit.
 	Budget mesh.Budget
@@ -136,6 +141,9 @@ type Runner struct {
 	closing bool             // only what runs is finished
 	left    []mesh.ThreadKey // unfinished, and without a driver when they were looked for
 	coming  int              // drivers that were given to such, and are not under way
+	last    chan struct{}    // closed when the last of them has entered the line
+	line    limit.Line[mesh.ThreadKey]
+	waiting map[mesh.ThreadKey]*wait // of those that wait in the line
 }
 
 var errShutdown = mesh.Errorf(mesh.Canceled, "turn.Close", "the mesh is shutting down")
@@ -150,7 +158,8 @@ func New(c Config) (*Runner, error) {
 		return nil, mesh.Errorf(mesh.Invalid, "turn.New", "the runner of turns needs the name of a main agent and of its node")
 	}
 	c.fill()
-	r := &Runner{Config: c, began: c.Now(), drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1)}
+	r := &Runner{Config: c, began: c.Now(), drivers: map[mesh.ThreadKey]*driver{}, busy: make(chan struct{}, 1),
+		line: limit.Line[mesh.ThreadKey]{Most: c.Places.Running, User: c.Places.OfUser, Tenant: c.Places.OfTenant}, waiting: map[mesh.ThreadKey]*wait{}}
 	r.turns, r.cut = context.WithCancelCause(context.Background())
 	return r, nil
 }
@@ -197,6 +206,13 @@ func (r *Runner) Drives(key mesh.ThreadKey) bool {
 	return r.drivers[key] != nil
 }
 
+// knows reports whether the thread has a driver here, or waits for a place.
+func (r *Runner) knows(key mesh.ThreadKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drivers[key] != nil || r.line.Waits(key)
+}
+
 // renew keeps the leases of the drivers.
 func (r *Runner) renew(ctx context.Context) {
 	r.mu.Lock()
@@ -210,12 +226,12 @@ func (r *Runner) renew(ctx context.Context) {
 	}
 }
 
-// sweep has drivers given to unfinished threads. One that is driven elsewhere is
-// left alone for lack of its lease.
+// sweep has drivers given to unfinished threads, in the order in which they were left. One
+// that is driven elsewhere is left alone for lack of its lease.
 func (r *Runner) sweep(ctx context.Context) {
 	var left []mesh.ThreadKey
 	err := r.unfinished(ctx, func(key mesh.ThreadKey) error {
-		if !r.Drives(key) {
+		if !r.knows(key) {
 			left = append(left, key)
 		}
 		return nil
@@ -236,7 +252,12 @@ func (r *Runner) adopt() {
 		key := r.left[0]
 		r.left = r.left[1:]
 		if r.drivers[key] == nil {
-			r.drive(key, nil).coming = true
+			d := r.drive(key, nil)
+			d.coming = true
+			if r.Places != (Places{}) {
+				d.ahead, d.inside = r.last, make(chan struct{})
+				r.last = d.inside
+			}
 			r.coming++
 		}
 	}
@@ -323,7 +344,7 @@ func (r *Runner) kick(key mesh.ThreadKey) {
 // wants decided, if anything. The caller holds mu.
 func (r *Runner) drive(key mesh.ThreadKey, first *taking) *driver {
 	d := &driver{Config: r.Config, runner: r, key: key, wake: make(chan struct{}, 1), first: first,
-		given: make(chan *taking), gone: make(chan struct{})}
+		given: make(chan *taking), gone: make(chan struct{}), came: r.line.Come()}
 	r.drivers[key] = d
 	r.stir()
 	r.wg.Go(func() { stack.Grow(); d.run(r.turns) }) // Close waits
@@ -340,7 +361,11 @@ func (r *Runner) leave(d *driver, settled bool) bool {
 		return false
 	}
 	delete(r.drivers, d.key)
-	if d.woken && r.turns.Err() == nil {
+	d.entered()
+	if !d.inLine {
+		r.vacate(d.key)
+	}
+	if d.woken && r.turns.Err() == nil && r.drivers[d.key] == nil {
 		r.kick(d.key)
 	}
 	return true

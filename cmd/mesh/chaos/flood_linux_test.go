@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,15 +109,7 @@ var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 // memory checks the most that the mesh has had so far.
 func (f *flood) memory(what string) {
 	f.t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.m.cmd.Process.Pid))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	kib, err := strconv.Atoi(string(peak.FindSubmatch(data)[1]))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	mb := kib * 1024 / 1e6
+	mb := residentPeak(f.t, f.m.cmd.Process.Pid)
 	fmt.Printf("flood: after %s the mesh has had %d MB at most\n", what, mb)
 	if mb > maxMemory {
 		f.t.Errorf("after %s the mesh has had %d MB, want at most %d", what, mb, maxMemory)

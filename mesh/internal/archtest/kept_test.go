@@ -46,6 +46,7 @@ var keeps = map[string]string{
 	"mesh/threadlog window.threads":          asItLives,
 	"mesh/threadlog/memindex Draft.added":    asItLives,
 	"mesh/turn Runner.drivers":               asItLives,
+	"mesh/turn Runner.waiting":               asItLives,
 	"mesh/lease Local.held":                  "leases run out",
 	"mesh/store/disk replay.orphans":         "it is the log's own",
 	"mesh/store/disk verifier.threads":       "it is the log's own",

@@ -82,7 +82,7 @@ var layers = map[string]layer{
 	"mesh/agent/modelrun":   {4, []string{"mesh", "mesh/a2a", "mesh/agent", "mesh/limit", "mesh/llm", "mesh/skill", "mesh/skill/command", "mesh/telemetry", "mesh/text", "mesh/thread"}},
 	"mesh/dispatch":         {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/meshclient", "mesh/agent/modelrun", "mesh/limit", "mesh/llm", "mesh/skill/command", "mesh/call", "mesh/text", "mesh/thread"}},
 	"mesh/handoff":          {4, []string{"mesh", "mesh/text", "mesh/registry", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
-	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
+	"mesh/turn":             {4, []string{"mesh", "mesh/text", "mesh/a2a", "mesh/call", "mesh/internal/stack", "mesh/lease", "mesh/limit", "mesh/registry", "mesh/security/grant", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/telemetry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/conformance":      {4, []string{"mesh", "mesh/call", "mesh/registry", "mesh/rpc", "mesh/security/cards", "mesh/security/credentials"}},
