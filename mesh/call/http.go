@@ -12,8 +12,9 @@ import (
 )
 
 // maxAnswer bounds an answer that is not a stream, in bytes: a task may have
-// gathered much more than one event can hold.
-const maxAnswer = 16 << 20
+// gathered much more than one event can hold. It is not changed but by tests, to which
+// so much is expensive.
+var maxAnswer = 16 << 20
 
 // errUnconnected is in the chain of errors of calls that never reached the
 // agent, so that they can be made elsewhere.

@@ -56,6 +56,7 @@ func later(p *oidctest.Provider, user string, more map[string]any) string {
 func TestRevokingAUserEndsWhatIsDoneForThatOne(t *testing.T) {
 	p := oidctest.Start(t)
 	cfg := providers(t, p)
+	cfg.Quotas.User.Turns = -1 // all of a user's work at once
 	revoked, release, tried := make(chan struct{}), make(chan struct{}), make(chan map[string]error, 6)
 	var working sync.WaitGroup
 	working.Add(7)

@@ -271,17 +271,19 @@ func (d *Dispatcher) pauseAfter(failures int) time.Duration {
 // linger is the outcome of a config by which nothing is delivered any more: until its task
 // is over it is there to be seen, and set again.
 func (d *Dispatcher) linger(ctx context.Context, s *sub, c record, cur cursor) outcome {
-	var t *thread.Execution
+	there, ended := false, false
 	err := d.States.With(ctx, s.key, func(st *thread.State) error {
-		t = st.Turn(s.task)
+		if t := st.Turn(s.task); t != nil {
+			there, ended = true, t.Ended != 0
+		}
 		return nil
 	})
 	switch {
 	case err != nil:
 		return d.stumbled(ctx, s, err)
-	case t == nil:
+	case !there:
 		return d.end(ctx, s, c, cur)
-	case t.Ended != 0:
+	case ended:
 		return d.over(ctx, s, c, cur)
 	}
 	return outcome{kind: caughtUp}

@@ -1,0 +1,3 @@
+package call
+
+func init() { maxAnswer = 2 << 20 }
