@@ -61,8 +61,8 @@ type Grant struct {
 	Chain []Actor
 	// Skills are the skills that may be called: names, "domain.*" or "*".
 	Skills []string
-	// Capabilities are what the agent may do for its work beside reading and writing in
-	// its thread.
+	// Capabilities are what the agent may do for its work beside reading and writing what
+	// is its own in the thread.
 	Capabilities []Capability
 	// Depth is how many more levels of dispatch are allowed below.
 	Depth int
@@ -96,11 +96,12 @@ type Capability string
 const (
 	CapHandoff     Capability = "handoff"      // give the user's stream to another agent
 	CapCreateSkill Capability = "skill.create" // write skills, if the user may
+	CapReadThread  Capability = "thread.read"  // read the whole thread, and not its own part alone
 )
 
 // CapabilitiesFor lists those that agents may have who work for a user with the roles.
 func CapabilitiesFor(roles []Role) []Capability {
-	all := []Capability{CapHandoff}
+	all := []Capability{CapHandoff, CapReadThread}
 	if Allow(roles, ActCreateSkill) {
 		all = append(all, CapCreateSkill)
 	}
@@ -109,6 +110,10 @@ func CapabilitiesFor(roles []Role) []Capability {
 
 // Has reports whether the grant has the capability.
 func (g *Grant) Has(c Capability) bool { return slices.Contains(g.Capabilities, c) }
+
+// ReadsAll reports whether the whole thread may be read under the grant; no grant, nil, hides
+// nothing.
+func (g *Grant) ReadsAll() bool { return g == nil || g.Has(CapReadThread) }
 
 // Distrust takes from the grant what only agents get that somebody trusts: skills,
 // dispatch and all capabilities.

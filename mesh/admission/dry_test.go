@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"testing"
 
 	"agentmesh/mesh"
@@ -43,7 +44,7 @@ func TestADryExecutionsCallsAreNotMadeWhereTheyHaveAnEffect(t *testing.T) {
 	x := mesh.Execution{ID: mesh.NewExecutionID(l.key.ID), Parent: mine.Execution, Kind: mesh.KindAgent, Agent: "worker", User: "ann", Skills: []string{"mail.*"}, Dry: true}
 	got, err := l.add(t.Context(), mine, &mesh.Event{Execution: mine.Execution, Body: mesh.DispatchIssued{Child: x}})
 	dry := got.Grants[x.ID]
-	if err != nil || !dry.Dry || dry.Depth != 0 || len(dry.Capabilities) > 0 {
+	if err != nil || !dry.Dry || dry.Depth != 0 || !slices.Equal(dry.Capabilities, []mesh.Capability{mesh.CapReadThread}) {
 		t.Fatalf("the grant is %+v, %v", dry, err)
 	}
 	wet := x

@@ -29,6 +29,20 @@ func (s *Threads) describe(key mesh.ThreadKey, st *thread.State) *meshv1.Thread 
 	return out
 }
 
+// describePart is the thread as it is described under the grant: who sees an own part alone is
+// told its length, and of the handoff what is its agent's.
+func (s *Threads) describePart(key mesh.ThreadKey, st *thread.State, part thread.Part, g *mesh.Grant) *meshv1.Thread {
+	all := s.describe(key, st)
+	if g.ReadsAll() {
+		return all
+	}
+	own := &meshv1.Thread{ThreadId: all.ThreadId, Seq: all.Seq}
+	if part.HandedOver() {
+		own.ActiveAgent, own.HandoffState, own.Session = all.ActiveAgent, all.HandoffState, all.Session
+	}
+	return own
+}
+
 // session is where the agent stands, now, that the thread was handed over to last; nil without one.
 func (s *Threads) session(st *thread.State, now time.Time) *meshv1.Session {
 	at, ok := st.Session(now)

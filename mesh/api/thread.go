@@ -184,9 +184,12 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 		if err := atWork(op, st, call.Principal.Grant); err != nil {
 			return err
 		}
-		resp.Thread = s.describe(key, st)
+		part := st.Part(call.Principal.Grant)
+		resp.Thread = s.describePart(key, st, part, call.Principal.Grant)
 		for _, x := range st.Executions() {
-			resp.Thread.Executions = append(resp.Thread.Executions, describeExecution(x))
+			if part.Has(x.ID) {
+				resp.Thread.Executions = append(resp.Thread.Executions, describeExecution(x))
+			}
 		}
 		return nil
 	})
@@ -330,8 +333,14 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
-		if err := stream.Send(&meshv1.FollowThreadResponse{Event: eventpb.EventToProto(e)}); err != nil {
-			return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
+		shown, err := s.show(ctx, key, g, e)
+		if err != nil {
+			return mesh.Wrap(op, err)
+		}
+		for _, e := range shown {
+			if err := stream.Send(&meshv1.FollowThreadResponse{Event: eventpb.EventToProto(e)}); err != nil {
+				return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
+			}
 		}
 		if g != nil && mayEnd(e) || thread.Reshares(e) {
 			if err := s.mayRead(ctx, op, key, p); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog/eventpb"
 )
 
@@ -20,16 +21,19 @@ const (
 	readAhead = 32
 )
 
-// A seqRange is the events of a thread with a Seq above after and up to last.
+// A seqRange is the events of a thread with a Seq above after and up to last that may be
+// seen under the grant; a tail is read from its end.
 type seqRange struct {
 	key         mesh.ThreadKey
+	grant       *mesh.Grant
 	after, last mesh.Seq
+	tail        bool
 }
 
 // ReadThread implements meshv1.ThreadServiceServer.
 func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	const op, most, usual = "api.ReadThread", 1000, 100
-	key, tail, _, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, tail, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -40,59 +44,87 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	case req.GetBeforeSeq() < 0:
 		return nil, mesh.InvalidField(op, "before_seq", "is %d; it must be the seq of an event, or 0", req.GetBeforeSeq())
 	}
-	in := seqRange{key, mesh.Seq(req.GetAfterSeq()), tail}
+	in := seqRange{key, p.Grant, mesh.Seq(req.GetAfterSeq()), tail, req.GetTail()}
 	if before := req.GetBeforeSeq(); before > 0 {
 		in.last = min(in.last, mesh.Seq(before)-1)
 	}
-	page := s.head
-	if req.GetTail() {
-		page = s.tail
-	}
 	resp := &meshv1.ReadThreadResponse{}
-	resp.Events, resp.More, err = page(ctx, in, limit)
+	resp.Events, resp.More, err = s.page(ctx, in, limit)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	return resp, nil
 }
 
-// head returns the first events, as many as limit and maxPage allow but at least
-// one if there are any, and whether there are more.
-func (s *Threads) head(ctx context.Context, in seqRange, limit int) (out []*meshv1.Event, more bool, err error) {
+// page returns the first events that may be seen or, of a tail, the last ones, in order: as
+// many as limit and maxPage allow but at least one if there are any; and whether there are
+// more.
+func (s *Threads) page(ctx context.Context, in seqRange, limit int) (out []*meshv1.Event, more bool, err error) {
 	size := 0
-	for len(out) < limit && in.after < in.last {
-		events, err := s.log.Read(ctx, in.key, in.after, int(min(readAhead, mesh.Seq(limit-len(out)), in.last-in.after)))
-		if err != nil || len(events) == 0 { // none: it was deleted just now
+	if in.tail {
+		defer func() { slices.Reverse(out) }()
+	}
+	for in.after < in.last {
+		events, err := s.next(ctx, &in, limit-len(out)+1)
+		if err != nil {
 			return out, false, err
 		}
 		for _, e := range events {
 			p := eventpb.EventToProto(e)
-			if size += proto.Size(p); size > maxPage && len(out) > 0 {
+			if size += proto.Size(p); len(out) == limit || size > maxPage && len(out) > 0 {
 				return out, true, nil
 			}
-			out, in.after = append(out, p), e.Seq
+			out = append(out, p)
 		}
 	}
-	return out, in.after < in.last, nil
+	return out, false, nil
 }
 
-// tail is like head, and returns the last events, in order.
-func (s *Threads) tail(ctx context.Context, in seqRange, limit int) (out []*meshv1.Event, more bool, err error) {
-	size := 0
-	defer func() { slices.Reverse(out) }()
-	for len(out) < limit && in.after < in.last {
-		n := min(readAhead, mesh.Seq(limit-len(out)), in.last-in.after)
-		events, err := s.log.Read(ctx, in.key, in.last-n, int(n))
-		if err != nil || len(events) == 0 {
-			return out, false, err
-		}
-		for _, e := range slices.Backward(events) {
-			p := eventpb.EventToProto(e)
-			if size += proto.Size(p); size > maxPage && len(out) > 0 {
-				return out, true, nil
-			}
-			out, in.last = append(out, p), e.Seq-1
+// next takes the next events from the range, of a tail the last one first, no more than are
+// wanted, and returns those that may be seen.
+func (s *Threads) next(ctx context.Context, in *seqRange, want int) ([]*mesh.Event, error) {
+	if !in.grant.ReadsAll() {
+		want = readAhead
+		err := s.states.With(ctx, in.key, func(st *thread.State) error {
+			in.after, in.last = st.Part(in.grant).Within(in.after, in.last)
+			return nil
+		})
+		if err != nil || in.after == in.last {
+			return nil, err
 		}
 	}
-	return out, in.after < in.last, nil
+	n := min(readAhead, mesh.Seq(want), in.last-in.after)
+	from := in.after
+	if in.tail {
+		from = in.last - n
+	}
+	events, err := s.log.Read(ctx, in.key, from, int(n))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(events) == 0: // it was deleted just now
+		in.last = in.after
+	case in.tail:
+		in.last = from
+		events = slices.Clone(events)
+		slices.Reverse(events)
+	default:
+		in.after = events[len(events)-1].Seq
+	}
+	return s.show(ctx, in.key, in.grant, events...)
+}
+
+// show returns of the events what may be seen under the grant.
+func (s *Threads) show(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, events ...*mesh.Event) (shown []*mesh.Event, err error) {
+	if g.ReadsAll() {
+		return events, nil
+	}
+	return shown, s.states.With(ctx, key, func(st *thread.State) error {
+		for _, e := range events {
+			if e = st.Part(g).Show(e); e != nil {
+				shown = append(shown, e)
+			}
+		}
+		return nil
+	})
 }

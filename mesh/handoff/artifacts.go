@@ -59,10 +59,11 @@ type output struct {
 // begin notes which executions of the thread have artifacts that users read.
 func (l *search) begin(s *thread.State, g *mesh.Grant) {
 	l.at, l.floor = s.Seq, s.Seq
+	part := s.Part(g)
 	for _, t := range s.Turns() {
 		for i, leg := range t.Legs {
 			x := s.Execution(leg.Execution)
-			if x.Artifacts == 0 {
+			if x.Artifacts == 0 || !part.Has(x.ID) {
 				continue
 			}
 			l.shown[x.ID] = output{mesh.ArtifactRef{Task: t.ID}, x.Opened}

@@ -206,14 +206,16 @@ func mayStart(s *thread.State, g *mesh.Grant, target registry.Entry) error {
 	return nil
 }
 
-// Get returns the thread's active or last handoff as it is now, or nil, for who may read it, and whether
-// a role alone allows that.
+// Get returns the thread's active or last handoff as it is now, or nil, for who may read it, and
+// whether a role alone allows that. An agent that reads its own part of the thread alone has those to itself.
 func (h *Handoffs) Get(ctx context.Context, key mesh.ThreadKey, p mesh.Principal) (last *thread.Handoff, byRole bool, err error) {
 	err = h.states.With(ctx, key, func(s *thread.State) error {
 		if s.Seq == 0 || !s.MayRead(p) {
 			return mesh.ThreadNotFound("handoff.Get")
 		}
-		last, byRole = s.HandoffAt(h.now()), !s.Involves(p)
+		if byRole = !s.Involves(p); s.Part(p.Grant).HandedOver() {
+			last = s.HandoffAt(h.now())
+		}
 		return nil
 	})
 	return last, byRole, err

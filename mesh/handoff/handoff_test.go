@@ -170,7 +170,7 @@ func (s *scene) events() []*mesh.Event {
 
 // by is the grant of an execution that serves t1.
 func by(agent string, exec mesh.ExecutionID) *mesh.Grant {
-	return &mesh.Grant{Tenant: key.Tenant, Thread: key.ID, User: "ann", Agent: agent, Execution: exec, Turn: "t1"}
+	return &mesh.Grant{Tenant: key.Tenant, Thread: key.ID, User: "ann", Agent: agent, Execution: exec, Turn: "t1", Capabilities: mesh.CapabilitiesFor(nil)}
 }
 
 func start(target string) handoff.Start {

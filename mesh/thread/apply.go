@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ func (s *State) Apply(e *mesh.Event) {
 	s.hearHandoff(e)
 	s.stand(e)
 	s.depict(e)
+	s.place(e)
 }
 
 // give makes turns that wait for their user, who owned the thread, wait for its new owner,
@@ -109,7 +111,7 @@ func (s *State) applyTo(x *Execution, e *mesh.Event) {
 		}
 		if b.Reason == mesh.ReasonDelivered {
 			if t := s.Turn(x.Parent); t != nil {
-				t.Delivered = e.Seq
+				x.Got, t.Delivered = slices.Concat(x.Got, t.Pending()), e.Seq
 			}
 			x.WentOn = e.ID
 			if x.Worked, x.Began, x.Heard = 0, e.Time, e.Time; !x.Deadline.IsZero() {
@@ -242,6 +244,7 @@ func (s *State) accept(e *mesh.Event, b mesh.DispatchAccepted) {
 	if x := s.add(e, b.Child); x != nil {
 		x.Accepted = &b
 		s.dispatched(x)
+		s.enter(x)
 	}
 }
 
@@ -282,9 +285,13 @@ func (s *State) dispatch(e *mesh.Event, b mesh.DispatchIssued) {
 		t.take(e)
 		s.goAlong(b)
 		if !returns(b.Message) {
+			if x.Got = t.Pending(); len(x.Got) == 0 {
+				x.Got = t.Posts[max(len(t.Posts)-1, 0):]
+			}
 			t.Delivered = e.Seq
 		}
 	}
+	s.enter(x)
 }
 
 // delivered notes that the execution's model was told what came of those.

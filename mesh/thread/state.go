@@ -8,8 +8,9 @@
 // makes no sense where it stands changes nothing.
 //
 // A [State] is changed by [State.Apply] alone and is not safe for concurrent
-// use; the others likewise. A State grows with messages and executions alone, a View
-// with executions at work; the others grow with what was said and called.
+// use; the others likewise. A State grows with messages and executions alone, and with how
+// often these rest for long; a View with executions at work; the others grow with what was
+// said and called.
 //
 // This package is not the place for rules of who may append what; those are
 // the writers' (packages edge, turn, handoff and admission).
@@ -46,8 +47,10 @@ type State struct {
 	turns     []*Execution
 	decisions map[mesh.Scope]mesh.Seq
 	posted    map[string][]Posted
-	contexts  map[string]*remoteContext // by agent
-	media     []medium                  // at most MaxMedia, oldest first
+	contexts  map[string]*remoteContext       // by agent
+	talks     map[string]*stretches           // by agent: what it has of the turns whose stream it had
+	parts     map[mesh.ExecutionID]*stretches // see State.place
+	media     []medium                        // at most MaxMedia, oldest first
 	window    window
 	seen      ids
 }
@@ -147,6 +150,9 @@ type Execution struct {
 	// Delivered have not gone to an agent.
 	Posts     []mesh.Seq
 	Delivered mesh.Seq
+	// Got are, for what has or had the stream of a turn, the Seqs of the user's messages that
+	// went to it.
+	Got []mesh.Seq
 	// Detail is, for turns, the Seq of the first message that wanted to be told what agents
 	// say which others dispatched, or 0.
 	Detail mesh.Seq

@@ -54,7 +54,7 @@ func Narrow(parent *mesh.Grant, child mesh.Execution, agent string, skills []str
 		Depth:        parent.Depth - 1, Expires: expires, Budget: child.Budget.Within(parent.Budget), Dry: parent.Dry || child.Dry,
 	}
 	if g.Dry { // others would act outside of the mesh
-		g.Depth, g.Capabilities = 0, nil
+		g.Depth, g.Capabilities = 0, slices.DeleteFunc(g.Capabilities, func(c mesh.Capability) bool { return c != mesh.CapReadThread })
 	}
 	return g, nil
 }
