@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -350,7 +351,8 @@ func TestAnAnswerWithoutEndIsCutOff(t *testing.T) {
 			}
 		}
 	})
-	want := []string{"failed INVALID_AGENT_RESPONSE The agent sent more than 16777216 bytes at once, which is the limit; have it send less, in pieces or in a part with a url."}
+	want := []string{fmt.Sprintf("failed INVALID_AGENT_RESPONSE The agent sent more than %d bytes at once, which is the limit; "+
+		"have it send less, in pieces or in a part with a url.", call.MaxAnswer)}
 	for _, binding := range []string{"JSONRPC 1.0", "HTTP+JSON 1.0", "JSONRPC 0.3", "HTTP+JSON 0.3"} {
 		for _, unary := range []bool{false, true} {
 			req := saying("go")

@@ -1,3 +1,6 @@
 package call
 
-func init() { maxAnswer = 2 << 20 }
+// MaxAnswer is what an answer may have in tests, in bytes.
+const MaxAnswer = 2 << 20
+
+func init() { maxAnswer = MaxAnswer }
