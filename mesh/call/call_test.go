@@ -21,7 +21,10 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	call.LessAnswer()
+	goleak.VerifyTestMain(m)
+}
 
 func collect(ctx context.Context, c call.Client, req call.Request) []mesh.Body {
 	var out []mesh.Body
