@@ -131,6 +131,7 @@ func TestAThousandStreamsAtOnceAreWholeAndInOrder(t *testing.T) {
 	// On a slow machine, what the mesh says of slow turns is not of the agent, and an agent
 	// that is asked where it is tells its text in other pieces.
 	cfg.Limits.Quiet, cfg.Limits.AgentSilence = time.Hour, time.Hour
+	cfg.Turns.Running, cfg.Quotas.User.Turns, cfg.Quotas.Tenant.Turns = -1, -1, -1 // all talk at once
 	m := start(t, cfg, map[string]run{"main": counter(users)})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
