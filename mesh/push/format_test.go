@@ -58,6 +58,10 @@ func TestAWebhookOfV03GetsTheTaskAsEachUpdateLeftIt(t *testing.T) {
 	stop()
 	task.say("c")
 	d, _ = w.dispatcher(c)
+	read, err := d.Get(as("alice"), &a2apb.GetTaskPushNotificationConfigRequest{TaskId: string(task.id), Id: set.GetId()})
+	if err != nil || read.GetUrl() != old.URL {
+		t.Errorf("the config reads %v, %v", read, err)
+	}
 	task.complete()
 
 	// What a stop cuts off comes again.
@@ -73,10 +77,6 @@ func TestAWebhookOfV03GetsTheTaskAsEachUpdateLeftIt(t *testing.T) {
 	got = current.until(t, func(got []request) bool { return word(got[len(got)-1].update) == "COMPLETED" })
 	if want := []string{"b", "c", "COMPLETED"}; !slices.Equal(slices.Compact(words(got)), want) {
 		t.Errorf("the webhook of v1.0 got %q, want %q", words(got), want)
-	}
-	read, err := d.Get(as("alice"), &a2apb.GetTaskPushNotificationConfigRequest{TaskId: string(task.id), Id: set.GetId()})
-	if err != nil || read.GetUrl() != old.URL {
-		t.Errorf("the config reads %v, %v", read, err)
 	}
 }
 
