@@ -210,7 +210,6 @@ func (r *relay) run(ctx context.Context, w *watch) outcome {
 				r.close()
 				return outcome{kind: legLost}
 			}
-			r.stop(ctx)
 			return r.over(ctx, call.Failure(mesh.ReasonInterrupted, text.SendAgain(text.MeshStopped())), nil)
 		}
 	}
@@ -237,10 +236,12 @@ func (r *relay) expired(last mesh.TaskMoved) mesh.TaskMoved {
 	return call.Failure(mesh.ReasonTimeout, text.AgentTookTooLong())
 }
 
-// over ends the call. An agent that took too long may not have noticed.
+// over ends the call. An agent that took too long, or said too much, may not have noticed,
+// nor one whose call was cut off with the turn: its stream may have ended before that was seen.
 func (r *relay) over(ctx context.Context, last mesh.TaskMoved, unsaved []*mesh.Event) outcome {
 	r.close()
-	if last.Reason == mesh.ReasonTimeout || last.Reason == mesh.ReasonOutput {
+	cut := ctx.Err() != nil && r.driver.Interrupt && failedIn(last.State)
+	if cut || last.Reason == mesh.ReasonTimeout || last.Reason == mesh.ReasonOutput {
 		r.stop(ctx)
 	}
 	out := outcome{kind: legOver, last: last, unsaved: unsaved}
