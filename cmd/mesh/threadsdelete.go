@@ -162,7 +162,7 @@ func conversations(n int, one, many string) string {
 	return strings.TrimSpace(fmt.Sprintf("%d conversations %s", n, many))
 }
 
-// left says how many are left.
+// stay says how many stay.
 func stay(atWork int) string {
 	if atWork == 0 {
 		return ""

@@ -291,24 +291,22 @@ func (d *Dispatcher) linger(ctx context.Context, s *sub, c record, cur cursor) o
 
 // over removes a config whose task is over and by which nothing is left to deliver.
 func (d *Dispatcher) over(ctx context.Context, s *sub, c record, cur cursor) outcome {
-	defer d.lock(s.key)()
-	ctx = context.WithoutCancel(ctx) // both, if the dispatcher is stopped
 	cur.Over = time.Now().UTC()
-	err := d.putCursor(ctx, s.name, &cur)
-	if err == nil {
-		err = d.KV.Delete(ctx, state.Key{Kind: kindConfig, Name: s.name}, c.version)
-	}
-	if err != nil {
-		return d.stumbled(ctx, s, err)
-	}
-	return outcome{kind: gone}
+	return d.takeOut(ctx, s, c, func(ctx context.Context) error { return d.putCursor(ctx, s.name, &cur) })
 }
 
-// end removes a config whose task is none any more that its user may read.
+// end removes a config whose task is none any more that its user may read, with its cursor.
 func (d *Dispatcher) end(ctx context.Context, s *sub, c record, cur cursor) outcome {
+	return d.takeOut(ctx, s, c, func(ctx context.Context) error {
+		return d.KV.Delete(ctx, state.Key{Kind: kindCursor, Name: s.name}, cur.version)
+	})
+}
+
+// takeOut removes a config after first, both also if the dispatcher is stopped.
+func (d *Dispatcher) takeOut(ctx context.Context, s *sub, c record, first func(context.Context) error) outcome {
 	defer d.lock(s.key)()
 	ctx = context.WithoutCancel(ctx)
-	err := d.KV.Delete(ctx, state.Key{Kind: kindCursor, Name: s.name}, cur.version)
+	err := first(ctx)
 	if err == nil {
 		err = d.KV.Delete(ctx, state.Key{Kind: kindConfig, Name: s.name}, c.version)
 	}

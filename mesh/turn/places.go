@@ -54,7 +54,8 @@ func (d *driver) enter(turn mesh.ExecutionID, user string, opens bool) (place in
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer d.entered()
-	if p := d.party(user); r.line.Holds(d.key) || r.line.Free(p) {
+	p := d.party(user)
+	if r.line.Holds(d.key) || r.line.Free(p) {
 		r.hold(d.key, p)
 		d.inLine = false
 		return 0, nil
@@ -65,15 +66,16 @@ func (d *driver) enter(turn mesh.ExecutionID, user string, opens bool) (place in
 	if d.came == 0 {
 		d.came = r.line.Come()
 	}
-	r.line.Wait(d.key, d.party(user), d.came)
+	r.line.Wait(d.key, p, d.came)
 	d.inLine = true
 	if w := r.waiting[d.key]; w == nil || w.turn != turn {
 		r.waiting[d.key] = &wait{turn: turn, told: now}
 	}
+	place = r.line.Place(d.key)
 	if opens {
-		r.waiting[d.key].place = r.line.Place(d.key)
+		r.waiting[d.key].place = place
 	}
-	return r.line.Place(d.key), nil
+	return place, nil
 }
 
 // hold has the thread hold a place. The caller holds mu.

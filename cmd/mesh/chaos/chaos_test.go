@@ -44,7 +44,7 @@ func TestChaos(t *testing.T) {
 	}
 	fmt.Printf("chaos: %d rounds, seed %d\n", n, s)
 	m := prepare(t)
-	l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+	l := newLedger()
 	k := checker{m, l}
 	if err := m.start(0); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,10 @@ type ledger struct {
 	note    func(entry) // keeps what a client learns, or nil
 }
 
+func newLedger() *ledger {
+	return &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+}
+
 func (l *ledger) noted(e entry) {
 	if l.note != nil {
 		l.note(e)

@@ -72,7 +72,7 @@ func TestAFailedSyncEndsTheMesh(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.end(syscall.SIGKILL) })
-	l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+	l := newLedger()
 	if err := m.takes(l); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAFileThatIsCutOffEndsTheMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = m.end(syscall.SIGKILL) })
-			l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+			l := newLedger()
 			if err := m.takes(l); err != nil {
 				t.Fatal(err)
 			}

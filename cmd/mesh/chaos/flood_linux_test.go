@@ -31,7 +31,8 @@ import (
 const (
 	floodUsers = 48
 	silent     = 2000
-	maxMemory  = 400 // MB: 200 to 300 on an idle machine, more where the collector is late
+	maxMemory  = 300 // MB
+	maxWhole   = 400 // of all of the flood: 230 to 300 on an idle machine, more where the collector is late
 	getTask    = "/lf.a2a.v1.A2AService/GetTask"
 	watch      = "/grpc.health.v1.Health/Watch"
 )
@@ -42,6 +43,7 @@ type flood struct {
 	m    *target
 	web  string // host:port, as grpc
 	grpc string
+	most int // MB that the mesh may have
 }
 
 // finding T5: a gigabyte of bodies that do not end, over every binding and of many users and
@@ -57,6 +59,9 @@ func TestAFloodCostsLittleMemory(t *testing.T) {
 		part = 1 // of 1.2 GB
 	}
 	f := startFlood(t)
+	if f.most = maxMemory; part == 1 {
+		f.most = maxWhole
+	}
 	ended := f.silent()
 	f.bodies(t.Context(), 1200/part)
 	f.memory("bodies")
@@ -111,8 +116,8 @@ func (f *flood) memory(what string) {
 	f.t.Helper()
 	mb := residentPeak(f.t, f.m.cmd.Process.Pid)
 	fmt.Printf("flood: after %s the mesh has had %d MB at most\n", what, mb)
-	if mb > maxMemory {
-		f.t.Errorf("after %s the mesh has had %d MB, want at most %d", what, mb, maxMemory)
+	if mb > f.most {
+		f.t.Errorf("after %s the mesh has had %d MB, want at most %d", what, mb, f.most)
 	}
 }
 

@@ -92,7 +92,7 @@ func assemble(t *testing.T, seed uint64) *troupe {
 	}
 	c := &troupe{
 		m:    &target{bin: build(t), dir: dir, env: environment(), up: make(chan struct{}), grpc: freePort(t), http: freePort(t)},
-		l:    &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}},
+		l:    newLedger(),
 		seed: seed, effects: filepath.Join(dir, "effects"), persons: map[*player]bool{},
 	}
 	t.Cleanup(func() { _ = c.m.end(syscall.SIGKILL) }) // if it is there still

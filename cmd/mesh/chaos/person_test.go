@@ -110,7 +110,7 @@ func (p *person) write(e entry) {
 
 // remember reads a journal. A line that was cut is forgotten.
 func remember(file, thread, name string) (*person, error) {
-	p := &person{client: &client{name: name, l: &ledger{touched: map[string]bool{}, counts: map[string]int{}}}, thread: thread}
+	p := &person{client: &client{name: name, l: newLedger()}, thread: thread}
 	data, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		return p, nil

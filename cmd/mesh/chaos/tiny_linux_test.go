@@ -34,7 +34,7 @@ func TestAMeshStartsOnAFullDisk(t *testing.T) {
 	if err := m.start(0); err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{touched: map[string]bool{}, events: map[string][]uint64{}, counts: map[string]int{}}
+	l := newLedger()
 	if err := m.takes(l); err != nil {
 		t.Fatal(err)
 	}
