@@ -22,6 +22,7 @@ const (
 	ActCreateSkill  Action = "skill.create"
 	ActResetBreaker Action = "breaker.reset"
 	ActDeleteThread Action = "thread.delete"
+	ActEraseUser    Action = "user.erase" // remove all that is kept of a user
 	ActReadAudit    Action = "audit.read"
 	ActAdminTenant  Action = "admin.tenant" // what is the tenant's, whoever made it
 	ActAdminNode    Action = "admin.node"   // act for other tenants and users; share with all tenants
@@ -47,7 +48,7 @@ const (
 var (
 	userActions   = []Action{ActReadOwn, ActChat, ActCancelOwn, ActApproveOwn, ActSkillCall, ActOrchestrate, ActHandoff}
 	tenantActions = []Action{ActReadTenant, ActCancelTenant, ActApproveAny, ActRegister, ActTakeAgent, ActCreateSkill, ActResetBreaker,
-		ActDeleteThread, ActReadAudit, ActAdminTenant}
+		ActDeleteThread, ActEraseUser, ActReadAudit, ActAdminTenant}
 )
 
 // roles has what each role allows.

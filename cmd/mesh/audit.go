@@ -170,9 +170,14 @@ func printRecord(a *app, rec *meshv1.AuditRecord, asJSON bool) error {
 func recordLine(rec *meshv1.AuditRecord) string {
 	words := []string{fmt.Sprintf("%d", rec.GetSeq()), rec.GetTime().AsTime().Format(time.RFC3339),
 		strings.ToLower(strings.TrimPrefix(rec.GetDecision().String(), "DECISION_")), rec.GetAction()[strings.LastIndex(rec.GetAction(), "/")+1:]}
+	var erased []string
+	for _, e := range rec.GetErased() {
+		erased = append(erased, fmt.Sprintf("%s %d", e.GetKind(), e.GetCount()))
+	}
 	for _, w := range []struct{ before, text string }{
 		{"", rec.GetResource()}, {"by ", strings.Trim(rec.GetTenantId()+"/"+rec.GetUserId(), "/")}, {"agent ", rec.GetAgent()},
 		{"with ", rec.GetCredential()}, {"from ", rec.GetPeer()}, {"", rec.GetCode()}, {"", rec.GetReason()}, {"lacks ", rec.GetPermission()}, {"for ", rec.GetRequiredBy()}, {"policy ", rec.GetPolicy()},
+		{"removed ", strings.Join(erased, ", ")},
 	} {
 		if w.text != "" {
 			words = append(words, w.before+oneLine(w.text))

@@ -174,10 +174,7 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 	case "files":
 		return files.Handlers(filepath.Join(k.cfg.Data, filesFolder)), nil
 	case "markdown":
-		if k.vaults == nil {
-			k.vaults = markdown.Open(filepath.Join(k.cfg.Data, vaultFolder))
-		}
-		return markdown.Handlers(k.vaults), nil
+		return markdown.Handlers(k.notes()), nil
 	case "memory":
 		return memory.Handlers(k.memory()), nil
 	case "http":
@@ -196,6 +193,18 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 		k.index = index
 	}
 	return knowledge.Handlers(k.index), nil
+}
+
+// holders are what keeps something of users in files.
+func (k *kit) holders() []node.Holder {
+	return []node.Holder{mail.Holder(k.cfg.Data), calendar.Holder(k.cfg.Data), files.Holder(filepath.Join(k.cfg.Data, filesFolder)), k.notes(), k.memory()}
+}
+
+func (k *kit) notes() *markdown.Vaults {
+	if k.vaults == nil {
+		k.vaults = markdown.Open(filepath.Join(k.cfg.Data, vaultFolder))
+	}
+	return k.vaults
 }
 
 func (k *kit) memory() *memory.Store {

@@ -215,7 +215,7 @@ func (a *app) logger(level string) (*slog.Logger, error) {
 
 // nodeOptions are what a node gets beside its configuration.
 func nodeOptions(cfg *node.Config, c *crew, logger *slog.Logger) node.Options {
-	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger, Backend: datafolder.Opener(logger),
+	opts := node.Options{Builtins: c.builtins(), Skills: []fs.FS{skills.FS}, Handlers: installed(), Logger: logger, Backend: datafolder.Opener(logger), Holders: c.kit.holders(),
 		Sources: []func(context.Context, *skill.Library) error{func(ctx context.Context, l *skill.Library) error { return c.kit.servers.Run(ctx, l) }}}
 	if m := memoryLimit(); m < math.MaxInt64 {
 		opts.Memory = m

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) usersCommand() *cobra.Command {
-	return group("users", "End what users may do", "  mesh users revoke alice", a.usersRevokeCommand())
+	return group("users", "End what users may do, and remove what is theirs", "  mesh users revoke alice\n  mesh users erase alice --dry-run", a.usersRevokeCommand(), a.usersEraseCommand())
 }
 
 func (a *app) usersRevokeCommand() *cobra.Command {

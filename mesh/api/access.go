@@ -7,6 +7,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/retention"
 )
 
 // Access serves mesh.v1.AccessService.
@@ -14,6 +15,7 @@ type Access struct {
 	meshv1.UnimplementedAccessServiceServer
 	methods func(mesh.Principal) []string
 	revoked Revocations
+	eraser  *retention.Eraser
 }
 
 // maxRevoked bounds the name of a user whose credentials are revoked, in bytes; users of
@@ -31,6 +33,13 @@ type Revocations interface {
 // sorted, and revoked is nil where nobody has to say who they are.
 func NewAccess(methods func(mesh.Principal) []string, revoked Revocations) *Access {
 	return &Access{methods: methods, revoked: revoked}
+}
+
+// WithEraser has users erased by e; before, none are. It returns s, and is called before s
+// serves.
+func (s *Access) WithEraser(e *retention.Eraser) *Access {
+	s.eraser = e
+	return s
 }
 
 // RevokeUser implements the RPC.
@@ -52,6 +61,28 @@ func (s *Access) RevokeUser(ctx context.Context, req *meshv1.RevokeUserRequest) 
 		return nil, mesh.Wrap(op, err)
 	}
 	return &meshv1.RevokeUserResponse{RevokedAt: stamp(now)}, nil
+}
+
+// EraseUser implements the RPC.
+func (s *Access) EraseUser(ctx context.Context, req *meshv1.EraseUserRequest) (*meshv1.EraseUserResponse, error) {
+	const op = "api.EraseUser"
+	call, err := callOf(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	user := req.GetUserId()
+	if user == "" || len(user) > maxRevoked {
+		return nil, mesh.InvalidField(op, "user_id", "must be the name of a user, of 1 to %d bytes", maxRevoked)
+	}
+	all, err := s.eraser.Erase(ctx, mesh.Owner{Tenant: call.Principal.Tenant, User: user}, req.GetCountOnly())
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	res := &meshv1.EraseUserResponse{More: all.More}
+	for _, h := range all.Held {
+		res.Erased = append(res.Erased, &meshv1.Erased{Kind: h.What, Count: int64(h.Count)})
+	}
+	return res, nil
 }
 
 // GetAccess implements the RPC.

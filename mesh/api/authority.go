@@ -36,6 +36,9 @@ type Authority struct {
 	// Standing has an error for turns of the tenant on which agents may not work any more;
 	// nil for none.
 	Standing func(tenant mesh.TenantID, turn *thread.Execution) error
+	// Erasing has an error for users of whom all is being erased, who call nothing but that
+	// meanwhile; nil for none.
+	Erasing func(tenant mesh.TenantID, user string) error
 }
 
 // Authorize implements rpc.Authorizer. Beside the table's errors and those of policies it
@@ -45,6 +48,11 @@ func (a Authority) Authorize(ctx context.Context, p mesh.Principal, method strin
 	const op = "api.Authorize"
 	g := p.Grant
 	if g == nil {
+		if a.Erasing != nil && method != meshv1.AccessService_EraseUser_FullMethodName {
+			if err := a.Erasing(p.Tenant, p.User); err != nil {
+				return "", err
+			}
+		}
 		return a.judge(ctx, p, method, message)
 	}
 	call, _ := mesh.CallFrom(ctx)

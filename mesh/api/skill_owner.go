@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"iter"
+	"strings"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
@@ -48,21 +50,58 @@ func (s *SkillOwners) drop(ctx context.Context, t mesh.TenantID, skill string) e
 // Chown gives the skills of a tenant that one user made to another, and with them the
 // runs of their schedules. It returns how many there were.
 func (s *SkillOwners) Chown(ctx context.Context, t mesh.TenantID, from, to string) (n int, err error) {
-	page := state.Page{Kind: ownerKind, Prefix: string(t) + "/", Limit: state.MaxPage}
-	for more := true; more; {
-		var items []state.Item
-		if items, more, err = s.kv.List(ctx, page); err != nil {
+	for name, err := range s.all(ctx, mesh.Owner{Tenant: t, User: from}) {
+		if err == nil {
+			err = s.set(ctx, t, name, to)
+		}
+		if err != nil {
 			return n, mesh.Wrap("api.SkillOwners.Chown", err)
 		}
-		for _, it := range items {
-			if page.After = it.Name; string(it.Data) != from {
-				continue
-			}
-			if _, err := s.kv.Put(ctx, state.Key{Kind: ownerKind, Name: it.Name}, []byte(to), it.Version); err != nil {
-				return n, mesh.Wrap("api.SkillOwners.Chown", err)
-			}
-			n++
-		}
+		n++
 	}
 	return n, nil
+}
+
+// all yields the names of the skills that the user made, which may be changed meanwhile.
+func (s *SkillOwners) all(ctx context.Context, o mesh.Owner) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		prefix := string(o.Tenant) + "/"
+		for page, more := (state.Page{Kind: ownerKind, Prefix: prefix, Limit: state.MaxPage}), true; more; {
+			var items []state.Item
+			var err error
+			if items, more, err = s.kv.List(ctx, page); err != nil {
+				yield("", err)
+				return
+			}
+			for _, it := range items {
+				page.After = it.Name
+				if string(it.Data) == o.User && !yield(strings.TrimPrefix(it.Name, prefix), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Erase removes the skills that a user made for the tenant, with their schedules, or counts
+// them alone, and returns how many there were. Files that somebody put there, whoever that
+// was, stay.
+func (s *SkillService) Erase(ctx context.Context, o mesh.Owner, countOnly bool) ([]mesh.Held, error) {
+	const op = "api.SkillService.Erase"
+	n := 0
+	for name, err := range s.owners.all(ctx, o) {
+		if err == nil && !countOnly {
+			if err = s.skills.Delete(o.Tenant, name); err == nil || mesh.IsCode(err, mesh.NotFound) || mesh.IsCode(err, mesh.Precondition) {
+				err = s.owners.drop(ctx, o.Tenant, name)
+			}
+		}
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
+		n++
+	}
+	if n > 0 && !countOnly {
+		s.schedules.forget(o.Tenant)
+	}
+	return []mesh.Held{{What: "skills", Count: n}}, nil
 }

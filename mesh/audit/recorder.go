@@ -118,6 +118,10 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 		if deleted, ok := resp.(interface{ GetLastHash() []byte }); ok {
 			rec.LastHash = deleted.GetLastHash()
 		}
+		if asked, ok := req.(*meshv1.EraseUserRequest); ok && !asked.GetCountOnly() {
+			erased, _ := resp.(*meshv1.EraseUserResponse)
+			rec.Erased = erased.GetErased()
+		}
 		if err != nil {
 			rec.Decision = meshv1.AuditRecord_DECISION_FAILED
 			because(rec, err)

@@ -167,6 +167,7 @@ var asks = map[string]ask{
 	}},
 
 	meshv1.AccessService_GetAccess_FullMethodName:         {request: func(things) proto.Message { return &meshv1.GetAccessRequest{} }},
+	meshv1.AccessService_EraseUser_FullMethodName:         {request: func(things) proto.Message { return &meshv1.EraseUserRequest{UserId: "mallory"} }},
 	meshv1.AccessService_RevokeUser_FullMethodName:        {request: func(things) proto.Message { return &meshv1.RevokeUserRequest{UserId: "mallory"} }},
 	meshv1.AuditService_ListAuditRecords_FullMethodName:   {request: func(things) proto.Message { return &meshv1.ListAuditRecordsRequest{} }},
 	meshv1.AuditService_FollowAuditRecords_FullMethodName: {request: func(things) proto.Message { return &meshv1.FollowAuditRecordsRequest{} }},

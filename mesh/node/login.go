@@ -46,11 +46,11 @@ func (n *node) buildAuth(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.alarms); err != nil {
+		return err
+	}
 	n.auth = auth.None(n.verifier)
 	if n.cfg.Auth != authNone {
-		if n.revoked, err = revocation.Open(ctx, n.kv, n.backend.Shared, n.alarms); err != nil {
-			return err
-		}
 		for i, p := range provers {
 			provers[i] = auth.Revocable(p, n.revokedOf)
 		}
@@ -90,9 +90,6 @@ func (n *node) certify() (all []auth.Certify) {
 
 // stands reports whether the certificate by which the agent connected counts still.
 func (n *node) stands(a mesh.AgentID, c *x509.Certificate) bool {
-	if n.revoked == nil {
-		return true
-	}
 	_, revoked := n.revoked.Of(a.Tenant, auth.AgentUser(a.Name), false, transport.Issued(c))
 	return !revoked
 }
@@ -114,13 +111,16 @@ func (n *node) startLogins(start func(name string, run func(context.Context) err
 			return n.policies.Run(ctx, func() { server.EndCalls(n.forbidden) })
 		})
 	}
-	if n.revoked != nil {
-		start("revoked", func(ctx context.Context) error {
-			return n.revoked.Run(ctx, func() {
-				server.EndCalls(endedIf(func(of context.Context) bool { return n.ended(ctx, of) }))
+	start("revoked", func(ctx context.Context) error {
+		return n.revoked.Run(ctx, func() {
+			server.EndCalls(func(of context.Context, method string) error {
+				if method == meshv1.AccessService_EraseUser_FullMethodName { // who erases oneself is told
+					return nil
+				}
+				return endedIf(func(of context.Context) bool { return n.ended(ctx, of) })(of, method)
 			})
 		})
-	}
+	})
 }
 
 // endedIf ends calls whose credential ended, as over says by their contexts.
@@ -145,8 +145,8 @@ func (n *node) forbidden(ctx context.Context, method string) error {
 }
 
 // access is the service that says what callers may, and ends that.
-func (n *node) access(methods func(mesh.Principal) []string) meshv1.AccessServiceServer {
-	if n.revoked == nil {
+func (n *node) access(methods func(mesh.Principal) []string) *api.Access {
+	if n.cfg.Auth == authNone {
 		return api.NewAccess(methods, nil)
 	}
 	return api.NewAccess(methods, n.revoked)
@@ -207,8 +207,8 @@ func (n *node) ownerStands(tenant mesh.TenantID, o push.Owner) bool {
 
 // counts refuses what somebody said or set with a credential that does not count any more.
 func (n *node) counts(tenant mesh.TenantID, o push.Owner) error {
-	if n.revoked == nil {
-		return nil
+	if err := n.erasing(tenant, o.User); err != nil {
+		return err
 	}
 	if n.tokens != nil && !n.tokens.Stands(o.Credential, o.At) {
 		return mesh.Errorf(mesh.Unauthenticated, "node.standing", "the token with which the user %s sent the last message does not count any more, and nothing more is begun for what was said with it; "+
@@ -234,7 +234,7 @@ func (n *node) ended(ctx, of context.Context) (over bool) {
 	}
 	if p.Grant == nil {
 		_, over = n.revokedOf(p)
-		return over
+		return over || n.erasing(p.Tenant, p.User) != nil
 	}
 	return n.unfounded(ctx, of)
 }

@@ -163,6 +163,7 @@ func (m *malice) try(ctx context.Context) {
 		"schedule a skill":         {meshv1.SkillService_CreateSkill_FullMethodName, &meshv1.CreateSkillRequest{Source: evil("schedule: '* * * * *'\n")}, new(meshv1.CreateSkillResponse), nil},
 		"a ticket for others":      {meshv1.GrantService_IssueTicket_FullMethodName, &meshv1.IssueTicketRequest{ExecutionId: string(m.inv.Grant.Turn)}, new(meshv1.IssueTicketResponse), nil},
 		"revoke a user":            {meshv1.AccessService_RevokeUser_FullMethodName, &meshv1.RevokeUserRequest{UserId: "ann"}, new(meshv1.RevokeUserResponse), nil},
+		"erase a user":             {meshv1.AccessService_EraseUser_FullMethodName, &meshv1.EraseUserRequest{UserId: "ann"}, new(meshv1.EraseUserResponse), nil},
 		"read the record":          {meshv1.AuditService_ListAuditRecords_FullMethodName, &meshv1.ListAuditRecordsRequest{}, new(meshv1.ListAuditRecordsResponse), nil},
 		"register under a grant":   {meshv1.RegistryService_RegisterAgent_FullMethodName, &meshv1.RegisterAgentRequest{Name: "helper", Card: card("helper"), Endpoint: "127.0.0.1:1"}, new(meshv1.RegisterAgentResponse), nil},
 	} {

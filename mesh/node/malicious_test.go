@@ -58,6 +58,7 @@ var malicious = map[string]struct{ code, action, resource string }{
 	"schedule a skill":               {"precondition", "CreateSkill", "workflows.evil"},
 	"a ticket for others":            {"not found", "", ""},
 	"revoke a user":                  {"denied", "RevokeUser", "ann"},
+	"erase a user":                   {"denied", "EraseUser", "ann"},
 	"read the record":                {"denied", "ListAuditRecords", ""},
 	"register under a grant":         {"denied", "RegisterAgent", "helper"},
 	"a child with more skills":       {"denied", "AppendEvents", ""},

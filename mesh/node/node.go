@@ -75,6 +75,8 @@ type Options struct {
 	Memory int64
 	// Version is the program's.
 	Version string
+	// Holders are what skills keep of users beside values, for when one is erased.
+	Holders []Holder
 	// Runner is the builtin agent that runs skills on request, without a
 	// model; default "worker".
 	Runner string
@@ -118,7 +120,7 @@ type node struct {
 	logins    rpc.Limiter
 	tokens    *auth.Tokens     // nil but under auth tokens
 	oidc      *oidc.Issuers    // nil but under auth oidc
-	revoked   *revocation.List // nil under auth none
+	revoked   *revocation.List // and who is being erased
 	policies  *policy.Source   // nil for none
 	limiter   rpc.Limiter
 	agents    *registry.Registry

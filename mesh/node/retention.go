@@ -2,13 +2,67 @@ package node
 
 import (
 	"context"
+	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/api"
+	"agentmesh/mesh/edge"
 	"agentmesh/mesh/retention"
 )
 
 // buildRetention makes what deletes threads, with all stores that keep something about them.
 func (n *node) buildRetention() {
 	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks)
+}
+
+// A Holder keeps something of users.
+type Holder = retention.Holder
+
+// eraser makes what erases users, with all that keep something of them. Skills go first, so
+// that none runs by its schedule meanwhile.
+func (n *node) eraser(skills *api.SkillService) *retention.Eraser {
+	return retention.NewEraser(retention.EraserConfig{
+		Deleter: n.deleter, Access: n.tasks.Access, Cancel: n.edge.Cancel, Mark: n.revoked.SetErasing, Revoke: n.revokeErased,
+		Holders: append([]Holder{skills, n.runner, n.push, n.agents, n.kv}, n.opts.Holders...),
+	})
+}
+
+// revokeErased ends the credentials of a user who was erased, at the word of the caller of ctx.
+func (n *node) revokeErased(ctx context.Context, o mesh.Owner) error {
+	if n.cfg.Auth == authNone {
+		return nil
+	}
+	call, _ := mesh.CallFrom(ctx)
+	return n.revoked.Revoke(ctx, o.Tenant, o.User, call.Principal.Can(mesh.ActAdminNode), time.Now())
+}
+
+// erasing is why nothing is begun for the user, or nil: the user is being erased.
+func (n *node) erasing(tenant mesh.TenantID, user string) error {
+	since, yes := n.revoked.Erasing(tenant, user)
+	if !yes {
+		return nil
+	}
+	return mesh.Errorf(mesh.Precondition, "node.erasing", "what there is of the user %s is being erased since %s, and nothing is begun for that user until it is gone; "+
+		"if that was cut off, have an admin run mesh users erase again", user, since.Format(time.RFC3339))
+}
+
+// A standing is the edge for those who do not come by the server: they begin nothing for users
+// who are being erased.
+type standing struct {
+	*edge.Edge
+	erasing func(mesh.TenantID, string) error
+}
+
+// Send implements runs.Edge.
+func (s standing) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Accepted, error) {
+	call, _ := mesh.CallFrom(ctx)
+	if err := s.erasing(call.Principal.Tenant, call.Principal.User); err != nil {
+		return nil, err
+	}
+	return s.Edge.Send(ctx, req)
 }
 
 // keepThreads deletes threads by the operator's rules until ctx is done, and first of all

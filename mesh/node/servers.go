@@ -35,7 +35,7 @@ func stopServer(s *rpc.Server) {
 // method of which nobody said who may call it.
 func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	table := authz.Node()
-	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing}
+	n.authorizer = api.Authority{Table: table, States: n.states, Holders: n.agents, Policies: n.policies, Main: n.cfg.Main, Standing: n.standing, Erasing: n.erasing}
 	server := rpc.NewServer(rpc.Options{Auth: n.auth, Authorizer: n.authorizer, Logger: n.logger, Limiter: n.limiter, Logins: n.logins, Auditor: n.audit, Telemetry: n.telemetry, Open: append(rpc.Infrastructure(), table.Open()...),
 		TLS: n.serverTLS("h2"), TrustDomain: n.cfg.TLS.Domain, Stands: n.stands,
 		Streams: n.cfg.streamLimit(), Unfinished: n.unfinished(), Errors: n.cfg.errorTable()})
@@ -60,10 +60,11 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil).With(n.cfg.handoffs())).WithAudit(n.audit.Read))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent).WithRights(n.states, n.permitted))
-	meshv1.RegisterSkillServiceServer(server, api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits)))
+	skills := api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits))
+	meshv1.RegisterSkillServiceServer(server, skills)
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
-	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain))
+	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain).WithEraser(n.eraser(skills)))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit, api.Conversations{Log: n.log, States: n.states, Redactor: n.cfg.Audit.redactor, Told: n.audit.ReadTrail}))
 	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms))

@@ -24,7 +24,7 @@ func (n *node) openSkills() (err error) {
 
 // buildRuns makes what runs skills on request and by schedule.
 func (n *node) buildRuns() (err error) {
-	if n.runner, err = runs.New(runs.Config{Edge: n.edge, Threads: n.states, KV: n.kv, Agent: n.opts.Runner, ReadByRole: n.audit.Read}); err != nil {
+	if n.runner, err = runs.New(runs.Config{Edge: standing{n.edge, n.erasing}, Threads: n.states, KV: n.kv, Agent: n.opts.Runner, ReadByRole: n.audit.Read}); err != nil {
 		return err
 	}
 	if s := n.cfg.Schedules; !s.Off {

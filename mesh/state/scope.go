@@ -31,8 +31,11 @@ const (
 // "agent/NAME", which is what the agent of that name keeps for itself.
 var scopes = map[string]Scope{KindBreaker: ScopeTenant, KindMemory: ScopeUser, KindTasks: ScopeSetting}
 
-// agentKind begins the kinds of agents.
-const agentKind = "agent/"
+// agentKind begins the kinds of agents, and userKind those of users in the store.
+const (
+	agentKind = "agent/"
+	userKind  = "user."
+)
 
 // ScopeOf returns the scope of a kind.
 func ScopeOf(kind string) Scope {
@@ -60,7 +63,7 @@ type Space struct {
 // UserSpace returns where a user's values of the kind are.
 func UserSpace(t mesh.TenantID, user, kind string) Space {
 	if kind != KindMemory { // whose names have always begun with the user
-		kind = "user." + kind
+		kind = userKind + kind
 	}
 	return Space{t, kind, UserPrefix(user)}
 }

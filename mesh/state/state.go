@@ -84,6 +84,9 @@ type Store interface {
 	// more. A page may be shorter, to bound memory, but never empty if there
 	// are more.
 	ListState(ctx context.Context, p Page) (items []Item, more bool, err error)
+	// StateKinds returns the kinds of which the tenant has values, sorted. There may be some
+	// among them of which it has none any more.
+	StateKinds(ctx context.Context, tenant mesh.TenantID) ([]string, error)
 }
 
 // KV is a [Store] whose callers need not be trusted with bounds.

@@ -253,6 +253,171 @@ func (x *RevokeUserResponse) GetRevokedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// EraseUserRequest names a user.
+type EraseUserRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user, as the mesh knows it: with the prefix of its issuer.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Counts what would go, and removes nothing.
+	CountOnly     bool `protobuf:"varint,2,opt,name=count_only,json=countOnly,proto3" json:"count_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseUserRequest) Reset() {
+	*x = EraseUserRequest{}
+	mi := &file_mesh_v1_access_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseUserRequest) ProtoMessage() {}
+
+func (x *EraseUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_access_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseUserRequest.ProtoReflect.Descriptor instead.
+func (*EraseUserRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_access_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EraseUserRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *EraseUserRequest) GetCountOnly() bool {
+	if x != nil {
+		return x.CountOnly
+	}
+	return false
+}
+
+// EraseUserResponse says what this call removed, or would have.
+type EraseUserResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By kind, in the order in which it went. Kinds of which there was nothing are left out.
+	Erased []*Erased `protobuf:"bytes,1,rep,name=erased,proto3" json:"erased,omitempty"`
+	// There is more: the call is made again, until there is not.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EraseUserResponse) Reset() {
+	*x = EraseUserResponse{}
+	mi := &file_mesh_v1_access_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EraseUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EraseUserResponse) ProtoMessage() {}
+
+func (x *EraseUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_access_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EraseUserResponse.ProtoReflect.Descriptor instead.
+func (*EraseUserResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_access_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EraseUserResponse) GetErased() []*Erased {
+	if x != nil {
+		return x.Erased
+	}
+	return nil
+}
+
+func (x *EraseUserResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// Erased says how many things of a kind were removed.
+type Erased struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As "threads", "mail", or the kind of values of a skill, as "memory".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many there were.
+	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erased) Reset() {
+	*x = Erased{}
+	mi := &file_mesh_v1_access_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erased) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erased) ProtoMessage() {}
+
+func (x *Erased) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_access_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erased.ProtoReflect.Descriptor instead.
+func (*Erased) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_access_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Erased) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Erased) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_mesh_v1_access_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_access_proto_rawDesc = "" +
@@ -273,11 +438,22 @@ const file_mesh_v1_access_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"O\n" +
 	"\x12RevokeUserResponse\x129\n" +
 	"\n" +
-	"revoked_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt2\xd5\x01\n" +
+	"revoked_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"J\n" +
+	"\x10EraseUserRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"count_only\x18\x02 \x01(\bR\tcountOnly\"P\n" +
+	"\x11EraseUserResponse\x12'\n" +
+	"\x06erased\x18\x01 \x03(\v2\x0f.mesh.v1.ErasedR\x06erased\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"2\n" +
+	"\x06Erased\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count2\xba\x02\n" +
 	"\rAccessService\x12[\n" +
 	"\tGetAccess\x12\x19.mesh.v1.GetAccessRequest\x1a\x1a.mesh.v1.GetAccessResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/access\x12g\n" +
 	"\n" +
-	"RevokeUser\x12\x1a.mesh.v1.RevokeUserRequest\x1a\x1b.mesh.v1.RevokeUserResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/mesh/v1/users:revokeB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"RevokeUser\x12\x1a.mesh.v1.RevokeUserRequest\x1a\x1b.mesh.v1.RevokeUserResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/mesh/v1/users:revoke\x12c\n" +
+	"\tEraseUser\x12\x19.mesh.v1.EraseUserRequest\x1a\x1a.mesh.v1.EraseUserResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/mesh/v1/users:eraseB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_access_proto_rawDescOnce sync.Once
@@ -291,26 +467,32 @@ func file_mesh_v1_access_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_access_proto_rawDescData
 }
 
-var file_mesh_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_mesh_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_mesh_v1_access_proto_goTypes = []any{
 	(*GetAccessRequest)(nil),      // 0: mesh.v1.GetAccessRequest
 	(*GetAccessResponse)(nil),     // 1: mesh.v1.GetAccessResponse
 	(*RevokeUserRequest)(nil),     // 2: mesh.v1.RevokeUserRequest
 	(*RevokeUserResponse)(nil),    // 3: mesh.v1.RevokeUserResponse
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*EraseUserRequest)(nil),      // 4: mesh.v1.EraseUserRequest
+	(*EraseUserResponse)(nil),     // 5: mesh.v1.EraseUserResponse
+	(*Erased)(nil),                // 6: mesh.v1.Erased
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_mesh_v1_access_proto_depIdxs = []int32{
-	4, // 0: mesh.v1.GetAccessResponse.expires:type_name -> google.protobuf.Timestamp
-	4, // 1: mesh.v1.RevokeUserResponse.revoked_at:type_name -> google.protobuf.Timestamp
-	0, // 2: mesh.v1.AccessService.GetAccess:input_type -> mesh.v1.GetAccessRequest
-	2, // 3: mesh.v1.AccessService.RevokeUser:input_type -> mesh.v1.RevokeUserRequest
-	1, // 4: mesh.v1.AccessService.GetAccess:output_type -> mesh.v1.GetAccessResponse
-	3, // 5: mesh.v1.AccessService.RevokeUser:output_type -> mesh.v1.RevokeUserResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7, // 0: mesh.v1.GetAccessResponse.expires:type_name -> google.protobuf.Timestamp
+	7, // 1: mesh.v1.RevokeUserResponse.revoked_at:type_name -> google.protobuf.Timestamp
+	6, // 2: mesh.v1.EraseUserResponse.erased:type_name -> mesh.v1.Erased
+	0, // 3: mesh.v1.AccessService.GetAccess:input_type -> mesh.v1.GetAccessRequest
+	2, // 4: mesh.v1.AccessService.RevokeUser:input_type -> mesh.v1.RevokeUserRequest
+	4, // 5: mesh.v1.AccessService.EraseUser:input_type -> mesh.v1.EraseUserRequest
+	1, // 6: mesh.v1.AccessService.GetAccess:output_type -> mesh.v1.GetAccessResponse
+	3, // 7: mesh.v1.AccessService.RevokeUser:output_type -> mesh.v1.RevokeUserResponse
+	5, // 8: mesh.v1.AccessService.EraseUser:output_type -> mesh.v1.EraseUserResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_access_proto_init() }
@@ -324,7 +506,7 @@ func file_mesh_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_access_proto_rawDesc), len(file_mesh_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AccessService_GetAccess_FullMethodName  = "/mesh.v1.AccessService/GetAccess"
 	AccessService_RevokeUser_FullMethodName = "/mesh.v1.AccessService/RevokeUser"
+	AccessService_EraseUser_FullMethodName  = "/mesh.v1.AccessService/EraseUser"
 )
 
 // AccessServiceClient is the client API for AccessService service.
@@ -37,6 +38,14 @@ type AccessServiceClient interface {
 	// operator it ends only if an operator calls. It is FAILED_PRECONDITION where nobody
 	// has to say who they are.
 	RevokeUser(ctx context.Context, in *RevokeUserRequest, opts ...grpc.CallOption) (*RevokeUserResponse, error)
+	// EraseUser removes what the mesh keeps of a user of the tenant: the user's work is
+	// canceled; the user's threads go, whoever takes part in them, and the user takes part in
+	// those of others no more; then what skills and agents keep of the user, and at the end
+	// the user's credentials do not count that were issued until then. While it is on, nothing
+	// is begun for the user. Called again it finishes what was cut off, and finds nothing when
+	// all is gone; of a user who has nothing here it finds nothing either. It takes the action
+	// user.erase.
+	EraseUser(ctx context.Context, in *EraseUserRequest, opts ...grpc.CallOption) (*EraseUserResponse, error)
 }
 
 type accessServiceClient struct {
@@ -67,6 +76,16 @@ func (c *accessServiceClient) RevokeUser(ctx context.Context, in *RevokeUserRequ
 	return out, nil
 }
 
+func (c *accessServiceClient) EraseUser(ctx context.Context, in *EraseUserRequest, opts ...grpc.CallOption) (*EraseUserResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EraseUserResponse)
+	err := c.cc.Invoke(ctx, AccessService_EraseUser_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccessServiceServer is the server API for AccessService service.
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
@@ -81,6 +100,14 @@ type AccessServiceServer interface {
 	// operator it ends only if an operator calls. It is FAILED_PRECONDITION where nobody
 	// has to say who they are.
 	RevokeUser(context.Context, *RevokeUserRequest) (*RevokeUserResponse, error)
+	// EraseUser removes what the mesh keeps of a user of the tenant: the user's work is
+	// canceled; the user's threads go, whoever takes part in them, and the user takes part in
+	// those of others no more; then what skills and agents keep of the user, and at the end
+	// the user's credentials do not count that were issued until then. While it is on, nothing
+	// is begun for the user. Called again it finishes what was cut off, and finds nothing when
+	// all is gone; of a user who has nothing here it finds nothing either. It takes the action
+	// user.erase.
+	EraseUser(context.Context, *EraseUserRequest) (*EraseUserResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }
 
@@ -96,6 +123,9 @@ func (UnimplementedAccessServiceServer) GetAccess(context.Context, *GetAccessReq
 }
 func (UnimplementedAccessServiceServer) RevokeUser(context.Context, *RevokeUserRequest) (*RevokeUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeUser not implemented")
+}
+func (UnimplementedAccessServiceServer) EraseUser(context.Context, *EraseUserRequest) (*EraseUserResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EraseUser not implemented")
 }
 func (UnimplementedAccessServiceServer) mustEmbedUnimplementedAccessServiceServer() {}
 func (UnimplementedAccessServiceServer) testEmbeddedByValue()                       {}
@@ -154,6 +184,24 @@ func _AccessService_RevokeUser_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_EraseUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EraseUserRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).EraseUser(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_EraseUser_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).EraseUser(ctx, req.(*EraseUserRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccessService_ServiceDesc is the grpc.ServiceDesc for AccessService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -168,6 +216,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeUser",
 			Handler:    _AccessService_RevokeUser_Handler,
+		},
+		{
+			MethodName: "EraseUser",
+			Handler:    _AccessService_EraseUser_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -230,7 +230,9 @@ type AuditRecord struct {
 	// The permission that the user lacks, of PERMISSION_REQUIRED.
 	Permission string `protobuf:"bytes,23,opt,name=permission,proto3" json:"permission,omitempty"`
 	// The agent that requires the permission.
-	RequiredBy    string `protobuf:"bytes,24,opt,name=required_by,json=requiredBy,proto3" json:"required_by,omitempty"`
+	RequiredBy string `protobuf:"bytes,24,opt,name=required_by,json=requiredBy,proto3" json:"required_by,omitempty"`
+	// What was removed, of the erasure of a user that is done.
+	Erased        []*Erased `protobuf:"bytes,25,rep,name=erased,proto3" json:"erased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -431,6 +433,13 @@ func (x *AuditRecord) GetRequiredBy() string {
 		return x.RequiredBy
 	}
 	return ""
+}
+
+func (x *AuditRecord) GetErased() []*Erased {
+	if x != nil {
+		return x.Erased
+	}
+	return nil
 }
 
 // AuditCheckpoint says how long the record and the log of threads were at a time, and
@@ -1289,7 +1298,7 @@ var File_mesh_v1_audit_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x13mesh/v1/audit.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\x06\n" +
+	"\x13mesh/v1/audit.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14mesh/v1/access.proto\"\xfd\x06\n" +
 	"\vAuditRecord\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1b\n" +
@@ -1322,7 +1331,8 @@ const file_mesh_v1_audit_proto_rawDesc = "" +
 	"permission\x18\x17 \x01(\tR\n" +
 	"permission\x12\x1f\n" +
 	"\vrequired_by\x18\x18 \x01(\tR\n" +
-	"requiredBy\"x\n" +
+	"requiredBy\x12'\n" +
+	"\x06erased\x18\x19 \x03(\v2\x0f.mesh.v1.ErasedR\x06erased\"x\n" +
 	"\bDecision\x12\x18\n" +
 	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10DECISION_ALLOWED\x10\x01\x12\x14\n" +
@@ -1446,37 +1456,39 @@ var file_mesh_v1_audit_proto_goTypes = []any{
 	(*ListAuditTrailResponse)(nil),     // 10: mesh.v1.ListAuditTrailResponse
 	(*AuditTrailEntry)(nil),            // 11: mesh.v1.AuditTrailEntry
 	(*timestamppb.Timestamp)(nil),      // 12: google.protobuf.Timestamp
+	(*Erased)(nil),                     // 13: mesh.v1.Erased
 }
 var file_mesh_v1_audit_proto_depIdxs = []int32{
 	12, // 0: mesh.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
 	0,  // 1: mesh.v1.AuditRecord.decision:type_name -> mesh.v1.AuditRecord.Decision
 	3,  // 2: mesh.v1.AuditRecord.checkpoint:type_name -> mesh.v1.AuditCheckpoint
-	12, // 3: mesh.v1.AuditCheckpoint.time:type_name -> google.protobuf.Timestamp
-	5,  // 4: mesh.v1.ListAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
-	0,  // 5: mesh.v1.AuditFilter.decision:type_name -> mesh.v1.AuditRecord.Decision
-	12, // 6: mesh.v1.AuditFilter.since:type_name -> google.protobuf.Timestamp
-	12, // 7: mesh.v1.AuditFilter.until:type_name -> google.protobuf.Timestamp
-	2,  // 8: mesh.v1.ListAuditRecordsResponse.records:type_name -> mesh.v1.AuditRecord
-	5,  // 9: mesh.v1.FollowAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
-	2,  // 10: mesh.v1.FollowAuditRecordsResponse.record:type_name -> mesh.v1.AuditRecord
-	1,  // 11: mesh.v1.ListAuditTrailRequest.kinds:type_name -> mesh.v1.AuditTrailEntry.Kind
-	12, // 12: mesh.v1.ListAuditTrailRequest.since:type_name -> google.protobuf.Timestamp
-	12, // 13: mesh.v1.ListAuditTrailRequest.until:type_name -> google.protobuf.Timestamp
-	11, // 14: mesh.v1.ListAuditTrailResponse.entries:type_name -> mesh.v1.AuditTrailEntry
-	12, // 15: mesh.v1.AuditTrailEntry.time:type_name -> google.protobuf.Timestamp
-	1,  // 16: mesh.v1.AuditTrailEntry.kind:type_name -> mesh.v1.AuditTrailEntry.Kind
-	2,  // 17: mesh.v1.AuditTrailEntry.record:type_name -> mesh.v1.AuditRecord
-	4,  // 18: mesh.v1.AuditService.ListAuditRecords:input_type -> mesh.v1.ListAuditRecordsRequest
-	7,  // 19: mesh.v1.AuditService.FollowAuditRecords:input_type -> mesh.v1.FollowAuditRecordsRequest
-	9,  // 20: mesh.v1.AuditService.ListAuditTrail:input_type -> mesh.v1.ListAuditTrailRequest
-	6,  // 21: mesh.v1.AuditService.ListAuditRecords:output_type -> mesh.v1.ListAuditRecordsResponse
-	8,  // 22: mesh.v1.AuditService.FollowAuditRecords:output_type -> mesh.v1.FollowAuditRecordsResponse
-	10, // 23: mesh.v1.AuditService.ListAuditTrail:output_type -> mesh.v1.ListAuditTrailResponse
-	21, // [21:24] is the sub-list for method output_type
-	18, // [18:21] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	13, // 3: mesh.v1.AuditRecord.erased:type_name -> mesh.v1.Erased
+	12, // 4: mesh.v1.AuditCheckpoint.time:type_name -> google.protobuf.Timestamp
+	5,  // 5: mesh.v1.ListAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
+	0,  // 6: mesh.v1.AuditFilter.decision:type_name -> mesh.v1.AuditRecord.Decision
+	12, // 7: mesh.v1.AuditFilter.since:type_name -> google.protobuf.Timestamp
+	12, // 8: mesh.v1.AuditFilter.until:type_name -> google.protobuf.Timestamp
+	2,  // 9: mesh.v1.ListAuditRecordsResponse.records:type_name -> mesh.v1.AuditRecord
+	5,  // 10: mesh.v1.FollowAuditRecordsRequest.filter:type_name -> mesh.v1.AuditFilter
+	2,  // 11: mesh.v1.FollowAuditRecordsResponse.record:type_name -> mesh.v1.AuditRecord
+	1,  // 12: mesh.v1.ListAuditTrailRequest.kinds:type_name -> mesh.v1.AuditTrailEntry.Kind
+	12, // 13: mesh.v1.ListAuditTrailRequest.since:type_name -> google.protobuf.Timestamp
+	12, // 14: mesh.v1.ListAuditTrailRequest.until:type_name -> google.protobuf.Timestamp
+	11, // 15: mesh.v1.ListAuditTrailResponse.entries:type_name -> mesh.v1.AuditTrailEntry
+	12, // 16: mesh.v1.AuditTrailEntry.time:type_name -> google.protobuf.Timestamp
+	1,  // 17: mesh.v1.AuditTrailEntry.kind:type_name -> mesh.v1.AuditTrailEntry.Kind
+	2,  // 18: mesh.v1.AuditTrailEntry.record:type_name -> mesh.v1.AuditRecord
+	4,  // 19: mesh.v1.AuditService.ListAuditRecords:input_type -> mesh.v1.ListAuditRecordsRequest
+	7,  // 20: mesh.v1.AuditService.FollowAuditRecords:input_type -> mesh.v1.FollowAuditRecordsRequest
+	9,  // 21: mesh.v1.AuditService.ListAuditTrail:input_type -> mesh.v1.ListAuditTrailRequest
+	6,  // 22: mesh.v1.AuditService.ListAuditRecords:output_type -> mesh.v1.ListAuditRecordsResponse
+	8,  // 23: mesh.v1.AuditService.FollowAuditRecords:output_type -> mesh.v1.FollowAuditRecordsResponse
+	10, // 24: mesh.v1.AuditService.ListAuditTrail:output_type -> mesh.v1.ListAuditTrailResponse
+	22, // [22:25] is the sub-list for method output_type
+	19, // [19:22] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_audit_proto_init() }
@@ -1484,6 +1496,7 @@ func file_mesh_v1_audit_proto_init() {
 	if File_mesh_v1_audit_proto != nil {
 		return
 	}
+	file_mesh_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

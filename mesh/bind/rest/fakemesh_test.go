@@ -219,6 +219,10 @@ func (n *node) ListState(context.Context, *meshv1.ListStateRequest) (*meshv1.Lis
 	return &meshv1.ListStateResponse{}, nil
 }
 
+func (n *node) EraseUser(_ context.Context, r *meshv1.EraseUserRequest) (*meshv1.EraseUserResponse, error) {
+	return &meshv1.EraseUserResponse{Erased: []*meshv1.Erased{{Kind: r.GetUserId(), Count: 1}}, More: r.GetCountOnly()}, nil
+}
+
 func (n *node) RevokeUser(_ context.Context, r *meshv1.RevokeUserRequest) (*meshv1.RevokeUserResponse, error) {
 	return &meshv1.RevokeUserResponse{RevokedAt: &timestamppb.Timestamp{Seconds: int64(len(r.GetUserId()))}}, nil
 }

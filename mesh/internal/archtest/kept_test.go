@@ -20,6 +20,22 @@ var ofThreads = map[string]string{
 	"mesh/thread/tasks": "Index",
 }
 
+// ofUsers are the packages that keep something of users beside their threads. It goes when a
+// user is erased: the type named here is a retention.Holder, which the node or, of skills, the
+// program hands to the one Eraser.
+var ofUsers = map[string]string{
+	"mesh/api":        "SkillService",
+	"mesh/push":       "Dispatcher",
+	"mesh/registry":   "Registry",
+	"mesh/runs":       "Runner",
+	"mesh/state":      "KV",
+	"skills/calendar": "Holder",
+	"skills/files":    "Holder",
+	"skills/mail":     "Holder",
+	"skills/markdown": "Vaults",
+	"skills/memory":   "Store",
+}
+
 // Why a place that keeps values, or something by the keys of threads, has nothing that must
 // go with a thread.
 const (
@@ -29,42 +45,59 @@ const (
 	passes    = "it passes on what others keep"
 )
 
+// And why it has nothing that must go with a user.
+const (
+	noUsers     = "it is no user's"
+	withThreads = "it goes with the user's threads"
+)
+
+// A fate is what becomes of something when its thread is deleted, and when its user is
+// erased: the package of ofThreads or ofUsers with which it goes, or why it stays.
+type fate struct{ thread, user string }
+
 // keeps has all places of the mesh where values are kept, by the package and the kind of the
 // value ("?" for one that callers choose), and all fields that have something by the keys of
-// threads. Whoever adds one says here what becomes of it when a thread is deleted.
-var keeps = map[string]string{
-	"mesh/push push.config":                  "mesh/push",
-	"mesh/push push.cursor":                  "mesh/push",
-	"mesh/push ?":                            "mesh/push",
-	"mesh/push Dispatcher.threads":           "mesh/push",
-	"mesh/runs skill-run":                    "mesh/runs",
-	"mesh/runs skill-schedule":               ownLife,
-	"mesh/thread/tasks tenant.threads":       "mesh/thread/tasks",
-	"mesh/thread/cache States.held":          asItLives,
-	"mesh/threadlog Log.topics":              asItLives,
-	"mesh/threadlog lives.of":                asItLives,
-	"mesh/threadlog window.threads":          asItLives,
-	"mesh/threadlog/memindex Draft.added":    asItLives,
-	"mesh/turn Runner.drivers":               asItLives,
-	"mesh/turn Runner.waiting":               asItLives,
-	"mesh/lease Local.held":                  "leases run out",
-	"mesh/store/disk replay.orphans":         "it is the log's own",
-	"mesh/store/disk verifier.threads":       "it is the log's own",
-	"mesh/api breaker":                       ownLife,
-	"mesh/api ?":                             passes,
-	"mesh/node node":                         ownLife,
-	"mesh/node auth.tokens":                  ownLife,
-	"mesh/node ?":                            passes,
-	"mesh/api identities":                    ownLife,
-	"mesh/api registrations":                 ownLife,
-	"mesh/api registry":                      ownLife,
-	"mesh/api skill-owners":                  ownLife,
-	"mesh/node/datafolder ?":                 passes,
-	"mesh/security/revocation revoked-users": ownLife,
-	"mesh/state ?":                           passes,
-	"skills/memory State.Put":                ofAUser,
-	"skills/tasks State.Put":                 ofAUser,
+// threads. Whoever adds one says here what becomes of it.
+var keeps = map[string]fate{
+	"mesh/push push.config":                  {"mesh/push", "mesh/push"},
+	"mesh/push push.cursor":                  {"mesh/push", "mesh/push"},
+	"mesh/push ?":                            {"mesh/push", "mesh/push"},
+	"mesh/push Dispatcher.threads":           {"mesh/push", "mesh/push"},
+	"mesh/runs skill-run":                    {"mesh/runs", "mesh/runs"},
+	"mesh/runs skill-schedule":               {ownLife, "mesh/runs"},
+	"mesh/thread/tasks tenant.threads":       {"mesh/thread/tasks", withThreads},
+	"mesh/thread/cache States.held":          {asItLives, withThreads},
+	"mesh/threadlog Log.topics":              {asItLives, withThreads},
+	"mesh/threadlog lives.of":                {asItLives, withThreads},
+	"mesh/threadlog window.threads":          {asItLives, withThreads},
+	"mesh/threadlog/memindex Draft.added":    {asItLives, withThreads},
+	"mesh/turn Runner.drivers":               {asItLives, withThreads},
+	"mesh/turn Runner.waiting":               {asItLives, withThreads},
+	"mesh/lease Local.held":                  {"leases run out", withThreads},
+	"mesh/store/disk replay.orphans":         {"it is the log's own", withThreads},
+	"mesh/store/disk verifier.threads":       {"it is the log's own", withThreads},
+	"mesh/api breaker":                       {ownLife, noUsers},
+	"mesh/api ?":                             {passes, passes},
+	"mesh/node node":                         {ownLife, noUsers},
+	"mesh/node auth.tokens":                  {ownLife, "it is what the operator's file of tokens says"},
+	"mesh/node ?":                            {passes, passes},
+	"mesh/api identities":                    {ownLife, noUsers},
+	"mesh/api registrations":                 {ownLife, "mesh/registry"},
+	"mesh/api registry":                      {ownLife, noUsers},
+	"mesh/api skill-owners":                  {ownLife, "mesh/api"},
+	"mesh/node/datafolder ?":                 {passes, passes},
+	"mesh/security/revocation revoked-users": {ownLife, "it stays, so that credentials of before do not count again"},
+	"mesh/state ?":                           {passes, "mesh/state"},
+	"skills/memory State.Put":                {ofAUser, "mesh/state"},
+	"skills/tasks State.Put":                 {ofAUser, "mesh/state"},
 }
+
+// writers are what skills write files with, and noFiles those that use one for what is no
+// user's.
+var (
+	writers = []string{"skills/internal/outfile", "skills/internal/tenantdir", "skills/internal/textindex"}
+	noFiles = []string{"skills/knowledge"} // documents are the operator's
+)
 
 // finding R9: whatever keeps something about threads lets go of it with the thread. This
 // lists what nobody has said that of, and which types are to be told and are not.
@@ -103,16 +136,22 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if keeps[name] == "" {
+		if keeps[name].thread == "" {
 			t.Errorf("%s is kept: say in keeps what becomes of it when a thread is deleted, and have it forgotten by a retention.Dependent", name)
+		}
+		if keeps[name].user == "" {
+			t.Errorf("%s is kept: say in keeps what becomes of it when a user is erased, and have it erased by a retention.Holder", name)
 		}
 	}
 	for name, by := range keeps {
 		if !found[name] {
 			t.Errorf("%s is kept no more: take it out", name)
 		}
-		if strings.HasPrefix(by, "mesh/") && ofThreads[by] == "" {
-			t.Errorf("%s goes with %s, which is no Dependent", name, by)
+		if strings.HasPrefix(by.thread, "mesh/") && ofThreads[by.thread] == "" {
+			t.Errorf("%s goes with %s, which is no Dependent", name, by.thread)
+		}
+		if strings.HasPrefix(by.user, "mesh/") && ofUsers[by.user] == "" {
+			t.Errorf("%s goes with %s, which is no Holder", name, by.user)
 		}
 	}
 	for p, name := range ofThreads {
@@ -123,6 +162,66 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 	if want := "n.push n.runner n.tasks "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
 		t.Errorf("told of deletions are %s, want %s, as in ofThreads", told, want)
 	}
+}
+
+// Whatever keeps something of users lets go of it when a user is erased. This lists the types
+// that must and do not, skills that write files and say nothing of it, and which types are to
+// be told and are not.
+func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
+	holders, told := map[string]bool{}, ""
+	for _, p := range load(t) {
+		if kits[p.path].level > 0 {
+			continue
+		}
+		for _, f := range p.product() {
+			if ours := strings.HasPrefix(p.path, "skills/") && !strings.HasPrefix(p.path, "skills/internal/") && !slices.Contains(noFiles, p.path); ours && ofUsers[p.path] == "" {
+				for _, w := range writers {
+					if slices.Contains(f.imports(t), module+"/"+w) {
+						t.Errorf("%s writes files of users: have them erased by a retention.Holder, and say so in ofUsers", p.path)
+					}
+				}
+			}
+			for _, d := range parsed(t, f.name).Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok || fn.Recv == nil {
+					continue
+				}
+				if fn.Name.Name == "Erase" {
+					holders[p.path+" "+strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*")] = true
+				}
+				if p.path == "mesh/node" && fn.Name.Name == "eraser" || p.path == "cmd/mesh" && fn.Name.Name == "holders" {
+					told += listed(fn)
+				}
+			}
+		}
+	}
+	for p, name := range ofUsers {
+		if !holders[p+" "+name] {
+			t.Errorf("%s.%s erases nothing", p, name)
+		}
+	}
+	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv "
+	if told != want || len(ofUsers) != strings.Count(want, " ") {
+		t.Errorf("told of erasures are %s, want %s, as in ofUsers", told, want)
+	}
+}
+
+// listed has the elements of the lists of holders in the function; of calls, what is called.
+func listed(fn *ast.FuncDecl) (names string) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		list, ok := n.(*ast.CompositeLit)
+		if !ok || !strings.HasSuffix(types.ExprString(orIdent(list.Type)), "Holder") {
+			return true
+		}
+		for _, e := range list.Elts {
+			if call, ok := e.(*ast.CallExpr); ok {
+				e = call.Fun
+			}
+			names += types.ExprString(e) + " "
+		}
+		return false
+	})
+	return names
 }
 
 // A keeper finds where a package keeps something.

@@ -87,6 +87,7 @@ func Node() Table { //nolint:funlen // a line for each method
 
 		meshv1.AccessService_GetAccess_FullMethodName:         {},
 		meshv1.AccessService_RevokeUser_FullMethodName:        {Action: mesh.ActAdminTenant, Audit: true, Resource: "user_id"},
+		meshv1.AccessService_EraseUser_FullMethodName:         {Action: mesh.ActEraseUser, Audit: true, Resource: "user_id"},
 		meshv1.AuditService_ListAuditRecords_FullMethodName:   {Action: mesh.ActReadAudit},
 		meshv1.AuditService_FollowAuditRecords_FullMethodName: {Action: mesh.ActReadAudit},
 		meshv1.AuditService_ListAuditTrail_FullMethodName:     {Action: mesh.ActReadAudit, Resource: "thread_id"},

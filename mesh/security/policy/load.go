@@ -213,8 +213,8 @@ func (l *loader) add(tenant mesh.TenantID, p *cedar.Policy) error {
 		return l.invalid(at, "permits, and policies of a tenant only forbid; give roles, or move it to the operator's folder")
 	case all:
 		return l.invalid(at, "permits whatever is done; name the actions, as action == Action::\"skill.create\"")
-	case slices.Contains(actions, mesh.ActAdminTenant):
-		return l.invalid(at, "permits %s, which roles alone allow; give the role %s", mesh.ActAdminTenant, mesh.RoleTenantAdmin)
+	case slices.ContainsFunc(actions, byRoleAlone):
+		return l.invalid(at, "permits %s, which roles alone allow; give the role %s", actions[slices.IndexFunc(actions, byRoleAlone)], mesh.RoleTenantAdmin)
 	}
 	l.set.rules, l.set.named[cedar.PolicyID(r.ID)] = append(l.set.rules, r), r
 	if tenant == "" {
@@ -302,3 +302,6 @@ func (l *loader) checkParts() {
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	l.wrong = append(l.wrong, errs...)
 }
+
+// byRoleAlone reports whether no policy permits the action.
+func byRoleAlone(a mesh.Action) bool { return a == mesh.ActAdminTenant || a == mesh.ActEraseUser }

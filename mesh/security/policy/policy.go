@@ -30,7 +30,7 @@ var asked = map[mesh.Action]cedar.EntityType{
 	mesh.ActChat: "Agent", mesh.ActOrchestrate: "Agent", mesh.ActHandoff: "Agent", mesh.ActRegister: "Agent",
 	mesh.ActSkillCall: "Skill", mesh.ActCreateSkill: "Skill", mesh.ActResetBreaker: "Skill",
 	mesh.ActDeleteThread: "Thread",
-	mesh.ActReadOwn:      typeTenant, mesh.ActCancelOwn: typeTenant, mesh.ActReadAudit: typeTenant, mesh.ActAdminTenant: typeTenant,
+	mesh.ActReadOwn:      typeTenant, mesh.ActCancelOwn: typeTenant, mesh.ActReadAudit: typeTenant, mesh.ActAdminTenant: typeTenant, mesh.ActEraseUser: typeTenant,
 }
 
 // Actions lists the actions that policies are asked for, sorted.

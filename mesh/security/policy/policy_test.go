@@ -173,6 +173,7 @@ func TestWhatIsWrongIsSaidWithItsPlace(t *testing.T) {
 		"in a tenant's":       {files: map[string]string{"b.cedar": good, "acme/a.cedar": good + "forbid(principal, action, );"}, code: mesh.Invalid, want: []string{"acme/a.cedar:2:"}},
 		"a tenant's permit":   {files: map[string]string{"acme/a.cedar": good + `permit(principal, action == Action::"skill.create", resource);`}, code: mesh.Invalid, want: []string{"acme/a.cedar:2:1", "only forbid"}},
 		"a permit of all":     {files: map[string]string{"a.cedar": `permit(principal, action, resource);`}, code: mesh.Invalid, want: []string{"a.cedar:1:1", "name the actions"}},
+		"a permit to erase":   {files: map[string]string{"a.cedar": `permit(principal, action == Action::"user.erase", resource);`}, code: mesh.Invalid, want: []string{"a.cedar:1:1", "user.erase", "tenant-admin"}},
 		"a permit of tenants": {files: map[string]string{"a.cedar": `permit(principal, action == Action::"admin.tenant", resource);`}, code: mesh.Invalid, want: []string{"a.cedar:1:1", "tenant-admin"}},
 		"a name twice":        {files: map[string]string{"a.cedar": `@id("x")` + good, "b.cedar": `@id("x")` + good}, code: mesh.Invalid, want: []string{"b.cedar:1:1", "a.cedar:1"}},
 		"an empty name":       {files: map[string]string{"a.cedar": `@id("")` + good}, code: mesh.Invalid, want: []string{"a.cedar:1:1"}},

@@ -1,5 +1,5 @@
 // Package revocation keeps which credentials of users were revoked: all that were issued
-// until a time.
+// until a time; and which users are being erased, for whom nothing is begun meanwhile.
 //
 // A [List] knows that in memory, for it is asked at every call, and keeps it in the
 // mesh's state, so that it survives restarts. On a store that nodes share each reads it
@@ -41,6 +41,8 @@ type record struct {
 	Until time.Time `json:"until"`
 	// Operators is that for credentials with the role operator.
 	Operators time.Time `json:"operators,omitzero"`
+	// Erasing is since when the user is being erased; zero for one that is not.
+	Erasing time.Time `json:"erasing,omitzero"`
 }
 
 // A List is what was revoked. Use Open.
@@ -97,31 +99,77 @@ func (l *List) read(ctx context.Context) error {
 // those of operators too if by one. It is Exhausted for more users than are kept of a
 // tenant.
 func (l *List) Revoke(ctx context.Context, tenant mesh.TenantID, name string, byOperator bool, now time.Time) error {
-	const op = "revocation.Revoke"
-	u := user{tenant, name}
+	return mesh.Wrap("revocation.Revoke", l.change(ctx, user{tenant, name}, func(r *record) {
+		if r.Until = now.UTC(); byOperator {
+			r.Operators = r.Until
+		}
+	}))
+}
+
+// SetErasing says that the tenant's user is being erased, since that time, or, if it is zero,
+// no more. Who is that already is it since then. It is durable, and on a store that nodes
+// share it returns when the others have had the time to read it. It is Exhausted as Revoke is.
+func (l *List) SetErasing(ctx context.Context, tenant mesh.TenantID, name string, since time.Time) error {
+	const op = "revocation.SetErasing"
+	err := l.change(ctx, user{tenant, name}, func(r *record) {
+		if since.IsZero() || r.Erasing.IsZero() {
+			r.Erasing = since.UTC()
+		}
+	})
+	if err != nil || !l.shared || since.IsZero() {
+		return mesh.Wrap(op, err)
+	}
+	read := time.NewTimer(2 * lookEvery)
+	defer read.Stop()
+	select {
+	case <-read.C:
+		return nil
+	case <-ctx.Done():
+		return mesh.Wrap(op, ctx.Err())
+	}
+}
+
+// Erasing returns since when the user is being erased; false for one that is not.
+func (l *List) Erasing(tenant mesh.TenantID, name string) (time.Time, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	at := l.users[user{tenant, name}].Erasing
+	return at, !at.IsZero()
+}
+
+// change keeps what f makes of the user's record, and nothing of one that says nothing.
+func (l *List) change(ctx context.Context, u user, f func(*record)) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	l.mu.RLock()
-	r, known := l.users[u]
-	full := l.count[tenant] >= maxUsers
+	was, known := l.users[u]
+	full := l.count[u.tenant] >= maxUsers
 	l.mu.RUnlock()
+	r := was
+	if f(&r); r == was {
+		return nil
+	}
 	if !known && full {
-		return mesh.Errorf(mesh.Exhausted, op, "the credentials of %d users of the tenant were revoked, and no more are kept; have the operator take theirs away where they are issued", maxUsers)
+		return mesh.Errorf(mesh.Exhausted, "", "the credentials of %d users of the tenant were revoked, and no more are kept; have the operator take theirs away where they are issued", maxUsers)
 	}
-	if r.Until = now.UTC(); byOperator {
-		r.Operators = r.Until
-	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return mesh.Wrap(op, err)
-	}
-	if _, err := l.kv.Put(ctx, state.Key{Kind: kind, Name: string(tenant) + "/" + name}, data, state.AnyVersion); err != nil {
-		return mesh.Wrap(op, err)
+	key := state.Key{Kind: kind, Name: string(u.tenant) + "/" + u.name}
+	if r == (record{}) {
+		if err := l.kv.Delete(ctx, key, state.AnyVersion); err != nil && !mesh.IsCode(err, mesh.NotFound) {
+			return err
+		}
+	} else if data, err := json.Marshal(r); err != nil {
+		return err
+	} else if _, err := l.kv.Put(ctx, key, data, state.AnyVersion); err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.users[u] = r; !known {
-		l.count[tenant]++
+	switch l.users[u] = r; {
+	case r == (record{}):
+		delete(l.users, u)
+		l.count[u.tenant]--
+	case !known:
+		l.count[u.tenant]++
 	}
 	return nil
 }
@@ -139,7 +187,7 @@ func (l *List) Of(tenant mesh.TenantID, name string, operator bool, issued time.
 	return at, ok && !at.IsZero() && !issued.After(at)
 }
 
-// Any reports whether anything was revoked of the user.
+// Any reports whether anything was revoked of the user, or the user is being erased.
 func (l *List) Any(tenant mesh.TenantID, name string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -147,8 +195,8 @@ func (l *List) Any(tenant mesh.TenantID, name string) bool {
 	return ok
 }
 
-// Run has end called again and again as long as anything is revoked, to end what goes on
-// with such credentials, until ctx is done.
+// Run has end called again and again as long as anything is revoked or somebody is being
+// erased, to end what goes on with such credentials, until ctx is done.
 func (l *List) Run(ctx context.Context, end func()) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		{"a list has what its page asks for, in order", testList},
 		{"pages of a list add up to it", testPages},
 		{"tenants and kinds do not see each other", testApart},
+		{"a user is erased in all kinds, and nobody else", testErase},
 		{"bytes are copied", testCopied},
 		{"a context that ended does nothing", testEnded},
 		{"random changes leave what a map would hold", testModel},
@@ -65,6 +66,68 @@ func wantCode(t *testing.T, err error, want mesh.Code) {
 	} else if mesh.DetailOf(err) == "" && want != mesh.Canceled {
 		t.Errorf("%v has no detail for the user", err)
 	}
+}
+
+func testErase(t *testing.T, kv *state.KV) {
+	has := func(o mesh.Owner) string {
+		t.Helper()
+		held, err := kv.Erase(t.Context(), o, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(held)
+	}
+	alice := mesh.Owner{Tenant: "acme", User: "alice"}
+	if got := has(alice); got != "[]" {
+		t.Errorf("in an empty store there is %s", got)
+	}
+	others := []mesh.Owner{{Tenant: "acme", User: "alic"}, {Tenant: "acme", User: "alice/"}, {Tenant: "acme", User: "bob"}, {Tenant: "acm", User: "alice"}, {Tenant: "acmee", User: "alice"}}
+	for _, o := range append(others, alice) {
+		for i, kind := range []string{"crm", "memory", "tasks", "tasks2"} {
+			for j := range i + 1 {
+				put(t, kv, state.UserSpace(o.Tenant, o.User, kind).Key(fmt.Sprintf("n%d", j)), "x", 0)
+			}
+		}
+	}
+	put(t, kv, state.TenantSpace("acme", "tasks").Key("alice/n0"), "x", 0)
+	put(t, kv, state.AgentSpace("acme", "alice").Key("n0"), "x", 0)
+	const writers, each = 128, 8 // more than a page
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				if _, err := kv.Put(t.Context(), state.UserSpace("acme", "alice", "many").Key(fmt.Sprintf("n%d-%d", w, i)), nil, 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	const all = "[{crm 1} {many 1024} {tasks 3} {tasks2 4} {memory 2}]"
+	sorted := func(s string) []string {
+		return slices.Sorted(strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune("[]{}", r) }))
+	}
+	if got := has(alice); !slices.Equal(sorted(got), sorted(all)) {
+		t.Errorf("there is %s, want %s", got, all)
+	}
+	if held, err := kv.Erase(t.Context(), alice, false); err != nil || !slices.Equal(sorted(fmt.Sprint(held)), sorted(all)) {
+		t.Errorf("erased are %v, %v, want %s", held, err, all)
+	}
+	if got := has(alice); got != "[]" {
+		t.Errorf("then there is %s", got)
+	}
+	for _, o := range others {
+		if got := has(o); !slices.Equal(sorted(got), sorted("[{crm 1} {tasks 3} {tasks2 4} {memory 2}]")) {
+			t.Errorf("%v has %s", o, got)
+		}
+	}
+	for _, k := range []state.Key{state.TenantSpace("acme", "tasks").Key("alice/n0"), state.AgentSpace("acme", "alice").Key("n0")} {
+		if _, err := kv.Get(t.Context(), k); err != nil {
+			t.Errorf("%v: %v", k, err)
+		}
+	}
+	_, err := kv.Erase(t.Context(), mesh.Owner{Tenant: "acme"}, false)
+	wantCode(t, err, mesh.Invalid)
 }
 
 var key = state.Key{Tenant: "acme", Kind: "tasks", Name: "one"}

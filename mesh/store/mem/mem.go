@@ -244,6 +244,22 @@ func (s *Store) DeleteState(ctx context.Context, key state.Key, version int64) e
 	return nil
 }
 
+// StateKinds implements [state.Store].
+func (s *Store) StateKinds(ctx context.Context, tenant mesh.TenantID) (kinds []string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, mesh.Wrap("mem.StateKinds", err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for k := range s.state {
+		if k.tenant == tenant {
+			kinds = append(kinds, k.name)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds, nil
+}
+
 // ListState implements [state.Store].
 func (s *Store) ListState(ctx context.Context, p state.Page) ([]state.Item, bool, error) {
 	if err := ctx.Err(); err != nil {

@@ -85,6 +85,19 @@ func (p *Pool) With(ctx context.Context, name string, do func(*Index) error) err
 	}
 }
 
+// Drop removes the index of that name, if there is one. The next call of With makes it anew.
+func (p *Pool) Drop(ctx context.Context, name string) error {
+	e := p.take(name)
+	defer p.put(name, e)
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return mesh.Wrap("textindex.Drop", ctx.Err())
+	}
+	return failure(ctx, "textindex.Drop", errors.Join(e.close(), remove(p.File(name))))
+}
+
 // take returns the entry of that name, for one user more.
 func (p *Pool) take(name string) *entry {
 	p.mu.Lock()
