@@ -155,7 +155,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	}
 	kv, log := state.New(store), threadlog.New(store)
 	spaces := map[string]state.Space{"shared": state.TenantSpace(mesh.DefaultTenant, tasks.Kind)}
-	for _, user := range []string{"local", "ann"} {
+	for _, user := range []string{"local", "ann", "eve"} {
 		for _, kind := range []string{tasks.Kind, memory.Kind} {
 			spaces[user+" "+kind] = state.UserSpace(mesh.DefaultTenant, user, kind)
 		}
