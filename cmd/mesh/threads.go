@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) threadsCommand() *cobra.Command {
-	return group("threads", "List, show, follow, export and delete conversations, and act on their agents", "  mesh threads list",
-		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsShareCommand(), a.threadsDeleteCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
+	return group("threads", "List, show, follow, export, import and delete conversations, and act on their agents", "  mesh threads list",
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsImportCommand(), a.threadsShareCommand(), a.threadsDeleteCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
 }
 
 func (a *app) threadsListCommand() *cobra.Command {
@@ -131,33 +131,6 @@ until nobody works any more.`,
 	cmd.Flags().BoolVar(&tree, "tree", false, "print the executions, with their calls, states and cost")
 	cmd.Flags().BoolVar(&follow, "follow", false, "with --tree: until nobody works any more")
 	return cmd
-}
-
-func (a *app) threadsExportCommand() *cobra.Command {
-	var thread string
-	return &cobra.Command{
-		Use:   "export [ID]",
-		Short: "Print all events of a thread as lines of JSON",
-		Example: `  mesh threads export 550e8400-e29b-41d4-a716-446655440000 >thread.jsonl
-  mesh threads export --thread 550e8400-e29b-41d4-a716-446655440000`,
-		Args: a.threadArg(&thread),
-		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
-			empty := true
-			for ev, err := range c.events(ctx, thread) {
-				if err != nil {
-					return err
-				}
-				empty = false
-				if err := printJSON(a, ev); err != nil {
-					return err
-				}
-			}
-			if empty {
-				return mesh.ThreadNotFound("mesh.export")
-			}
-			return nil
-		}),
-	}
 }
 
 func (a *app) threadsFollowCommand() *cobra.Command {

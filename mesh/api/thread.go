@@ -28,6 +28,7 @@ type Threads struct {
 	main    string
 	admits  *admission.Controller
 	deleter *retention.Deleter
+	settle  func([]*mesh.Event) []*mesh.Event
 	permits func(p mesh.Principal, a mesh.Action, name string) error
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
 	// retention is how long what agents note in sessions is kept.

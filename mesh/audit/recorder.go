@@ -109,6 +109,9 @@ func (r *Recorder) Act(ctx context.Context, method string, req any) (func(resp a
 		return nil, rpc.WithRetryAfter(mesh.Errorf(mesh.Exhausted, "audit.Act", "too many administrative acts: the limit is %v for each caller; try again later", r.acts), wait)
 	}
 	begun.Resource = r.o.Named(req, rule.Resource)
+	if c, _ := mesh.CallFrom(ctx); req == nil { // of a stream
+		begun.Resource = c.Thread
+	}
 	if err := r.o.Store.Append(begun); err != nil {
 		return nil, err
 	}

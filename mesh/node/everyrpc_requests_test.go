@@ -99,6 +99,7 @@ var asks = map[string]ask{
 	meshv1.ThreadService_ShareThread_FullMethodName: {request: func(x things) proto.Message {
 		return &meshv1.ShareThreadRequest{ThreadId: x.thread, Add: []string{"mallory"}}
 	}},
+	meshv1.ThreadService_ImportThread_FullMethodName: {request: func(x things) proto.Message { return &meshv1.ImportThreadRequest{ThreadId: x.thread, Total: 1} }},
 	meshv1.ThreadService_DeleteThread_FullMethodName: {request: func(x things) proto.Message { return &meshv1.DeleteThreadRequest{ThreadId: x.thread} }},
 	meshv1.ThreadService_DeleteThreads_FullMethodName: {request: func(things) proto.Message {
 		return &meshv1.DeleteThreadsRequest{Before: timestamppb.New(time.Unix(1, 0))}

@@ -307,6 +307,11 @@ func MeshStopped() string { return Sprintf("The mesh was stopped while this was 
 // MeshRestarted is said when a node finds tasks of its own from before.
 func MeshRestarted() string { return Sprintf("The mesh was restarted while this was running") }
 
+// Imported is said of what was at work, or waited for its user, where a conversation comes from.
+func Imported() string {
+	return Sprintf("This conversation was brought here from elsewhere while this was not finished")
+}
+
 // AgentLost is said where the agent that worked on a task was lost, and did not come back
 // or does not know of it; a clause.
 func AgentLost(agent string) string { return Sprintf("%s was lost while this was running", agent) }

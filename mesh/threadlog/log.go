@@ -74,6 +74,10 @@ type AppendOptions struct {
 	// Deferred and Placed are those of [Batch].
 	Deferred bool
 	Placed   func()
+	// Begins says that the events are a thread from its first one on, as another log had
+	// it: they keep their epochs, need no Expect, and are added only if there is no decision
+	// in the thread. Nobody is told of them as of what happens now.
+	Begins bool
 }
 
 // Append adds the events to the thread, all or none, and returns the Seq of
@@ -127,7 +131,7 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if len(added) > 0 {
 		l.publish(key, added)
 	}
-	if l.added != nil && len(added) > 0 {
+	if l.added != nil && len(added) > 0 && !opts.Begins {
 		fresh := make([]*mesh.Event, 0, len(added))
 		for _, a := range added {
 			fresh = append(fresh, a.Event)
@@ -152,8 +156,13 @@ func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts Append
 	}
 	b := &Batch{Entries: make([]Entry, len(events)), First: opts.First, Epoch: opts.Epoch, Settled: opts.Settled, Deferred: opts.Deferred, Placed: opts.Placed}
 	all := (*buffer)[:0] // entries, one after the other
+	if opts.Begins {
+		b.Expect = append(b.Expect, Expect{mesh.ThreadScope, 0})
+	}
 	for i, e := range events {
-		e.Epoch = opts.Epoch
+		if !opts.Begins {
+			e.Epoch = opts.Epoch
+		}
 		if e.Time.IsZero() {
 			e.Time = l.now()
 		}
@@ -162,7 +171,7 @@ func (l *Log) batch(op string, buffer *[]byte, events []*mesh.Event, opts Append
 		entry.ID = e.ID
 		entry.Scope, entry.Decision = mesh.ScopeOf(e)
 		_, entry.Opens = e.Body.(mesh.MessagePosted)
-		if _, known := opts.Expect[entry.Scope]; entry.Decision && !known && opts.Epoch == 0 {
+		if _, known := opts.Expect[entry.Scope]; entry.Decision && !known && opts.Epoch == 0 && !opts.Begins {
 			return nil, mesh.InvalidField(op, field(i, "expect"),
 				"The decision %s must name the last decision in scope %q that it is based on", kind(e), entry.Scope)
 		}

@@ -80,22 +80,26 @@ func (d *driver) readCalls(ctx context.Context, u unreadCalls) (readCalls, error
 		after = more[len(more)-1].Seq
 		events = append(events, slices.DeleteFunc(more, isOutput)...) // which is most of it
 	}
-	read := readCalls{callCount: u.callCount}
+	return readCalls{u.callCount, outcomes(events, u.turn)}, nil
+}
+
+// outcomes says what became of the calls of the turn among the events.
+func outcomes(events []*mesh.Event, turn mesh.ExecutionID) (out text.CallOutcomes) {
 	for _, c := range thread.SkillCalls(events) {
-		if c.Turn != u.turn {
+		if c.Turn != turn {
 			continue
 		}
 		switch c.Status {
 		case thread.CallCompleted:
-			read.Done = append(read.Done, mesh.CallSummary(c.Skill, c.Args))
+			out.Done = append(out.Done, mesh.CallSummary(c.Skill, c.Args))
 		case thread.CallNotMade:
 		case thread.CallFailed:
-			read.Failed = append(read.Failed, mesh.CallSummary(c.Skill, c.Args))
+			out.Failed = append(out.Failed, mesh.CallSummary(c.Skill, c.Args))
 		default:
-			read.Unknown = append(read.Unknown, mesh.CallSummary(c.Skill, c.Args))
+			out.Unknown = append(out.Unknown, mesh.CallSummary(c.Skill, c.Args))
 		}
 	}
-	return read, nil
+	return out
 }
 
 func isOutput(e *mesh.Event) bool {

@@ -6,6 +6,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/call"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -111,4 +112,25 @@ func begun(s *thread.State, t *thread.Execution) bool {
 		return false
 	}
 	return len(t.Legs) > 0
+}
+
+// Settle returns the events that end what is not over in a thread which comes from elsewhere,
+// with all its events: turns that were at work, or waited, become FAILED with the reason
+// INTERRUPTED, and so does everything below them. So nothing of it is gone on with here, where
+// its agents were never asked.
+func Settle(events []*mesh.Event) (ends []*mesh.Event) {
+	s := thread.Fold(events)
+	add := func(of mesh.ExecutionID, b mesh.Body) {
+		ends = append(ends, &mesh.Event{ID: mesh.NewEventID(), Execution: of, Actor: "node", Body: b})
+	}
+	for _, t := range s.Turns() {
+		if mesh.Terminal(t.State) {
+			continue
+		}
+		for _, x := range s.Unfinished(t.ID) {
+			add(x.Parent, mesh.DispatchSettled{Child: x.ID, State: a2apb.TaskState_TASK_STATE_FAILED, Reason: mesh.ReasonInterrupted})
+		}
+		add(t.ID, call.Failure(mesh.ReasonInterrupted, text.Interrupted(text.Imported(), outcomes(events, t.ID))))
+	}
+	return ends
 }

@@ -24,6 +24,125 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ImportThreadRequest is a part of a thread that is imported.
+type ImportThreadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread, in the first message; else empty. Its events name no other one as theirs.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// How many events there will be in all, in the first message.
+	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// The next events, in order, with their seqs.
+	Events        []*Event `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportThreadRequest) Reset() {
+	*x = ImportThreadRequest{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportThreadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportThreadRequest) ProtoMessage() {}
+
+func (x *ImportThreadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportThreadRequest.ProtoReflect.Descriptor instead.
+func (*ImportThreadRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ImportThreadRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ImportThreadRequest) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ImportThreadRequest) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// ImportThreadResponse says what came of it.
+type ImportThreadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread, as it is now.
+	Thread *Thread `protobuf:"bytes,1,opt,name=thread,proto3" json:"thread,omitempty"`
+	// How many tasks were not over, and were ended.
+	Ended         int32 `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportThreadResponse) Reset() {
+	*x = ImportThreadResponse{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportThreadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportThreadResponse) ProtoMessage() {}
+
+func (x *ImportThreadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportThreadResponse.ProtoReflect.Descriptor instead.
+func (*ImportThreadResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ImportThreadResponse) GetThread() *Thread {
+	if x != nil {
+		return x.Thread
+	}
+	return nil
+}
+
+func (x *ImportThreadResponse) GetEnded() int32 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
 // GetThreadRequest names a thread.
 type GetThreadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,7 +154,7 @@ type GetThreadRequest struct {
 
 func (x *GetThreadRequest) Reset() {
 	*x = GetThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[0]
+	mi := &file_mesh_v1_thread_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -47,7 +166,7 @@ func (x *GetThreadRequest) String() string {
 func (*GetThreadRequest) ProtoMessage() {}
 
 func (x *GetThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[0]
+	mi := &file_mesh_v1_thread_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -60,7 +179,7 @@ func (x *GetThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetThreadRequest.ProtoReflect.Descriptor instead.
 func (*GetThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{0}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetThreadRequest) GetThreadId() string {
@@ -81,7 +200,7 @@ type GetThreadResponse struct {
 
 func (x *GetThreadResponse) Reset() {
 	*x = GetThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[1]
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -93,7 +212,7 @@ func (x *GetThreadResponse) String() string {
 func (*GetThreadResponse) ProtoMessage() {}
 
 func (x *GetThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[1]
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -106,7 +225,7 @@ func (x *GetThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetThreadResponse.ProtoReflect.Descriptor instead.
 func (*GetThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{1}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetThreadResponse) GetThread() *Thread {
@@ -151,7 +270,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -163,7 +282,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -176,7 +295,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{2}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Thread) GetThreadId() string {
@@ -289,7 +408,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -301,7 +420,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -314,7 +433,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Session) GetAgent() string {
@@ -369,7 +488,7 @@ type ShareThreadRequest struct {
 
 func (x *ShareThreadRequest) Reset() {
 	*x = ShareThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +500,7 @@ func (x *ShareThreadRequest) String() string {
 func (*ShareThreadRequest) ProtoMessage() {}
 
 func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +513,7 @@ func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadRequest.ProtoReflect.Descriptor instead.
 func (*ShareThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ShareThreadRequest) GetThreadId() string {
@@ -436,7 +555,7 @@ type ShareThreadResponse struct {
 
 func (x *ShareThreadResponse) Reset() {
 	*x = ShareThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +567,7 @@ func (x *ShareThreadResponse) String() string {
 func (*ShareThreadResponse) ProtoMessage() {}
 
 func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +580,7 @@ func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadResponse.ProtoReflect.Descriptor instead.
 func (*ShareThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ShareThreadResponse) GetThread() *Thread {
@@ -503,7 +622,7 @@ type ExecutionState struct {
 
 func (x *ExecutionState) Reset() {
 	*x = ExecutionState{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +634,7 @@ func (x *ExecutionState) String() string {
 func (*ExecutionState) ProtoMessage() {}
 
 func (x *ExecutionState) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +647,7 @@ func (x *ExecutionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionState.ProtoReflect.Descriptor instead.
 func (*ExecutionState) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExecutionState) GetExecution() *Execution {
@@ -621,7 +740,7 @@ type ListThreadsRequest struct {
 
 func (x *ListThreadsRequest) Reset() {
 	*x = ListThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +752,7 @@ func (x *ListThreadsRequest) String() string {
 func (*ListThreadsRequest) ProtoMessage() {}
 
 func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +765,7 @@ func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsRequest.ProtoReflect.Descriptor instead.
 func (*ListThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListThreadsRequest) GetPageSize() int32 {
@@ -676,7 +795,7 @@ type ListThreadsResponse struct {
 
 func (x *ListThreadsResponse) Reset() {
 	*x = ListThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +807,7 @@ func (x *ListThreadsResponse) String() string {
 func (*ListThreadsResponse) ProtoMessage() {}
 
 func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +820,7 @@ func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsResponse.ProtoReflect.Descriptor instead.
 func (*ListThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListThreadsResponse) GetThreads() []*Thread {
@@ -739,7 +858,7 @@ type ReadThreadRequest struct {
 
 func (x *ReadThreadRequest) Reset() {
 	*x = ReadThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +870,7 @@ func (x *ReadThreadRequest) String() string {
 func (*ReadThreadRequest) ProtoMessage() {}
 
 func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +883,7 @@ func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadRequest.ProtoReflect.Descriptor instead.
 func (*ReadThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReadThreadRequest) GetThreadId() string {
@@ -816,7 +935,7 @@ type ReadThreadResponse struct {
 
 func (x *ReadThreadResponse) Reset() {
 	*x = ReadThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +947,7 @@ func (x *ReadThreadResponse) String() string {
 func (*ReadThreadResponse) ProtoMessage() {}
 
 func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +960,7 @@ func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadResponse.ProtoReflect.Descriptor instead.
 func (*ReadThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReadThreadResponse) GetEvents() []*Event {
@@ -871,7 +990,7 @@ type FollowThreadRequest struct {
 
 func (x *FollowThreadRequest) Reset() {
 	*x = FollowThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1002,7 @@ func (x *FollowThreadRequest) String() string {
 func (*FollowThreadRequest) ProtoMessage() {}
 
 func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1015,7 @@ func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadRequest.ProtoReflect.Descriptor instead.
 func (*FollowThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FollowThreadRequest) GetThreadId() string {
@@ -924,7 +1043,7 @@ type FollowThreadResponse struct {
 
 func (x *FollowThreadResponse) Reset() {
 	*x = FollowThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1055,7 @@ func (x *FollowThreadResponse) String() string {
 func (*FollowThreadResponse) ProtoMessage() {}
 
 func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1068,7 @@ func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadResponse.ProtoReflect.Descriptor instead.
 func (*FollowThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowThreadResponse) GetEvent() *Event {
@@ -977,7 +1096,7 @@ type AppendEventsRequest struct {
 
 func (x *AppendEventsRequest) Reset() {
 	*x = AppendEventsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1108,7 @@ func (x *AppendEventsRequest) String() string {
 func (*AppendEventsRequest) ProtoMessage() {}
 
 func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1121,7 @@ func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsRequest.ProtoReflect.Descriptor instead.
 func (*AppendEventsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AppendEventsRequest) GetThreadId() string {
@@ -1056,7 +1175,7 @@ type AppendEventsResponse struct {
 
 func (x *AppendEventsResponse) Reset() {
 	*x = AppendEventsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1187,7 @@ func (x *AppendEventsResponse) String() string {
 func (*AppendEventsResponse) ProtoMessage() {}
 
 func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1200,7 @@ func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsResponse.ProtoReflect.Descriptor instead.
 func (*AppendEventsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AppendEventsResponse) GetSeq() int64 {
@@ -1153,7 +1272,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1284,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1297,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Remaining) GetCalls() int64 {
@@ -1220,7 +1339,7 @@ type DeleteThreadRequest struct {
 
 func (x *DeleteThreadRequest) Reset() {
 	*x = DeleteThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1351,7 @@ func (x *DeleteThreadRequest) String() string {
 func (*DeleteThreadRequest) ProtoMessage() {}
 
 func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1364,7 @@ func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteThreadRequest) GetThreadId() string {
@@ -1267,7 +1386,7 @@ type DeleteThreadResponse struct {
 
 func (x *DeleteThreadResponse) Reset() {
 	*x = DeleteThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[17]
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1398,7 @@ func (x *DeleteThreadResponse) String() string {
 func (*DeleteThreadResponse) ProtoMessage() {}
 
 func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[17]
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1411,7 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteThreadResponse) GetLastHash() []byte {
@@ -1319,7 +1438,7 @@ type DeleteThreadsRequest struct {
 
 func (x *DeleteThreadsRequest) Reset() {
 	*x = DeleteThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	mi := &file_mesh_v1_thread_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1450,7 @@ func (x *DeleteThreadsRequest) String() string {
 func (*DeleteThreadsRequest) ProtoMessage() {}
 
 func (x *DeleteThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	mi := &file_mesh_v1_thread_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1463,7 @@ func (x *DeleteThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteThreadsRequest) GetBefore() *timestamppb.Timestamp {
@@ -1390,7 +1509,7 @@ type DeleteThreadsResponse struct {
 
 func (x *DeleteThreadsResponse) Reset() {
 	*x = DeleteThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	mi := &file_mesh_v1_thread_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1521,7 @@ func (x *DeleteThreadsResponse) String() string {
 func (*DeleteThreadsResponse) ProtoMessage() {}
 
 func (x *DeleteThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	mi := &file_mesh_v1_thread_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1534,7 @@ func (x *DeleteThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteThreadsResponse) GetDeleted() int32 {
@@ -1443,7 +1562,14 @@ var File_mesh_v1_thread_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\n" +
-	"\x14mesh/v1/thread.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"/\n" +
+	"\x14mesh/v1/thread.proto\x12\amesh.v1\x1a\va2av1.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"p\n" +
+	"\x13ImportThreadRequest\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12&\n" +
+	"\x06events\x18\x03 \x03(\v2\x0e.mesh.v1.EventR\x06events\"U\n" +
+	"\x14ImportThreadResponse\x12'\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\x12\x14\n" +
+	"\x05ended\x18\x02 \x01(\x05R\x05ended\"/\n" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
@@ -1563,7 +1689,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x15DeleteThreadsResponse\x12\x18\n" +
 	"\adeleted\x18\x01 \x01(\x05R\adeleted\x12\x17\n" +
 	"\aat_work\x18\x02 \x01(\x05R\x06atWork\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\x88\a\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\xd7\a\n" +
 	"\rThreadService\x12h\n" +
 	"\tGetThread\x12\x19.mesh.v1.GetThreadRequest\x1a\x1a.mesh.v1.GetThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/mesh/v1/threads/{thread_id}\x12b\n" +
 	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12r\n" +
@@ -1571,7 +1697,8 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"ReadThread\x12\x1a.mesh.v1.ReadThreadRequest\x1a\x1b.mesh.v1.ReadThreadResponse\"+\x82\xd3\xe4\x93\x02%\x12#/mesh/v1/threads/{thread_id}/events\x12\x81\x01\n" +
 	"\fFollowThread\x12\x1c.mesh.v1.FollowThreadRequest\x1a\x1d.mesh.v1.FollowThreadResponse\"2\x82\xd3\xe4\x93\x02,\x12*/mesh/v1/threads/{thread_id}/events:follow0\x01\x12K\n" +
 	"\fAppendEvents\x12\x1c.mesh.v1.AppendEventsRequest\x1a\x1d.mesh.v1.AppendEventsResponse\x12w\n" +
-	"\vShareThread\x12\x1b.mesh.v1.ShareThreadRequest\x1a\x1c.mesh.v1.ShareThreadResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/mesh/v1/threads/{thread_id}:share\x12q\n" +
+	"\vShareThread\x12\x1b.mesh.v1.ShareThreadRequest\x1a\x1c.mesh.v1.ShareThreadResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/mesh/v1/threads/{thread_id}:share\x12M\n" +
+	"\fImportThread\x12\x1c.mesh.v1.ImportThreadRequest\x1a\x1d.mesh.v1.ImportThreadResponse(\x01\x12q\n" +
 	"\fDeleteThread\x12\x1c.mesh.v1.DeleteThreadRequest\x1a\x1d.mesh.v1.DeleteThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e*\x1c/mesh/v1/threads/{thread_id}\x12x\n" +
 	"\rDeleteThreads\x12\x1d.mesh.v1.DeleteThreadsRequest\x1a\x1e.mesh.v1.DeleteThreadsResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/mesh/v1/threads:deleteBeforeB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
@@ -1587,86 +1714,92 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_mesh_v1_thread_proto_goTypes = []any{
-	(*GetThreadRequest)(nil),      // 0: mesh.v1.GetThreadRequest
-	(*GetThreadResponse)(nil),     // 1: mesh.v1.GetThreadResponse
-	(*Thread)(nil),                // 2: mesh.v1.Thread
-	(*Session)(nil),               // 3: mesh.v1.Session
-	(*ShareThreadRequest)(nil),    // 4: mesh.v1.ShareThreadRequest
-	(*ShareThreadResponse)(nil),   // 5: mesh.v1.ShareThreadResponse
-	(*ExecutionState)(nil),        // 6: mesh.v1.ExecutionState
-	(*ListThreadsRequest)(nil),    // 7: mesh.v1.ListThreadsRequest
-	(*ListThreadsResponse)(nil),   // 8: mesh.v1.ListThreadsResponse
-	(*ReadThreadRequest)(nil),     // 9: mesh.v1.ReadThreadRequest
-	(*ReadThreadResponse)(nil),    // 10: mesh.v1.ReadThreadResponse
-	(*FollowThreadRequest)(nil),   // 11: mesh.v1.FollowThreadRequest
-	(*FollowThreadResponse)(nil),  // 12: mesh.v1.FollowThreadResponse
-	(*AppendEventsRequest)(nil),   // 13: mesh.v1.AppendEventsRequest
-	(*AppendEventsResponse)(nil),  // 14: mesh.v1.AppendEventsResponse
-	(*Remaining)(nil),             // 15: mesh.v1.Remaining
-	(*DeleteThreadRequest)(nil),   // 16: mesh.v1.DeleteThreadRequest
-	(*DeleteThreadResponse)(nil),  // 17: mesh.v1.DeleteThreadResponse
-	(*DeleteThreadsRequest)(nil),  // 18: mesh.v1.DeleteThreadsRequest
-	(*DeleteThreadsResponse)(nil), // 19: mesh.v1.DeleteThreadsResponse
-	nil,                           // 20: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 21: mesh.v1.AppendEventsResponse.TicketsEntry
-	nil,                           // 22: mesh.v1.AppendEventsResponse.PermitsEntry
-	nil,                           // 23: mesh.v1.AppendEventsResponse.ContextsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 25: mesh.v1.Usage
-	(*Execution)(nil),             // 26: mesh.v1.Execution
-	(v1.TaskState)(0),             // 27: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 28: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 29: mesh.v1.LimitTripped
-	(*Event)(nil),                 // 30: mesh.v1.Event
+	(*ImportThreadRequest)(nil),   // 0: mesh.v1.ImportThreadRequest
+	(*ImportThreadResponse)(nil),  // 1: mesh.v1.ImportThreadResponse
+	(*GetThreadRequest)(nil),      // 2: mesh.v1.GetThreadRequest
+	(*GetThreadResponse)(nil),     // 3: mesh.v1.GetThreadResponse
+	(*Thread)(nil),                // 4: mesh.v1.Thread
+	(*Session)(nil),               // 5: mesh.v1.Session
+	(*ShareThreadRequest)(nil),    // 6: mesh.v1.ShareThreadRequest
+	(*ShareThreadResponse)(nil),   // 7: mesh.v1.ShareThreadResponse
+	(*ExecutionState)(nil),        // 8: mesh.v1.ExecutionState
+	(*ListThreadsRequest)(nil),    // 9: mesh.v1.ListThreadsRequest
+	(*ListThreadsResponse)(nil),   // 10: mesh.v1.ListThreadsResponse
+	(*ReadThreadRequest)(nil),     // 11: mesh.v1.ReadThreadRequest
+	(*ReadThreadResponse)(nil),    // 12: mesh.v1.ReadThreadResponse
+	(*FollowThreadRequest)(nil),   // 13: mesh.v1.FollowThreadRequest
+	(*FollowThreadResponse)(nil),  // 14: mesh.v1.FollowThreadResponse
+	(*AppendEventsRequest)(nil),   // 15: mesh.v1.AppendEventsRequest
+	(*AppendEventsResponse)(nil),  // 16: mesh.v1.AppendEventsResponse
+	(*Remaining)(nil),             // 17: mesh.v1.Remaining
+	(*DeleteThreadRequest)(nil),   // 18: mesh.v1.DeleteThreadRequest
+	(*DeleteThreadResponse)(nil),  // 19: mesh.v1.DeleteThreadResponse
+	(*DeleteThreadsRequest)(nil),  // 20: mesh.v1.DeleteThreadsRequest
+	(*DeleteThreadsResponse)(nil), // 21: mesh.v1.DeleteThreadsResponse
+	nil,                           // 22: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 23: mesh.v1.AppendEventsResponse.TicketsEntry
+	nil,                           // 24: mesh.v1.AppendEventsResponse.PermitsEntry
+	nil,                           // 25: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*Event)(nil),                 // 26: mesh.v1.Event
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 28: mesh.v1.Usage
+	(*Execution)(nil),             // 29: mesh.v1.Execution
+	(v1.TaskState)(0),             // 30: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 31: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 32: mesh.v1.LimitTripped
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
-	2,  // 0: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	24, // 1: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	24, // 2: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
-	6,  // 3: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	25, // 4: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
-	3,  // 5: mesh.v1.Thread.session:type_name -> mesh.v1.Session
-	2,  // 6: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	26, // 7: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	27, // 8: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	24, // 9: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	24, // 10: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	25, // 11: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	28, // 12: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	29, // 13: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	20, // 14: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
-	2,  // 15: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	30, // 16: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	30, // 17: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	30, // 18: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	21, // 19: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
-	22, // 20: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	23, // 21: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
-	15, // 22: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
-	24, // 23: mesh.v1.DeleteThreadsRequest.before:type_name -> google.protobuf.Timestamp
-	0,  // 24: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	7,  // 25: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	9,  // 26: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	11, // 27: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	13, // 28: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	4,  // 29: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	16, // 30: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	18, // 31: mesh.v1.ThreadService.DeleteThreads:input_type -> mesh.v1.DeleteThreadsRequest
-	1,  // 32: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	8,  // 33: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	10, // 34: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	12, // 35: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	14, // 36: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	5,  // 37: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	17, // 38: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	19, // 39: mesh.v1.ThreadService.DeleteThreads:output_type -> mesh.v1.DeleteThreadsResponse
-	32, // [32:40] is the sub-list for method output_type
-	24, // [24:32] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	26, // 0: mesh.v1.ImportThreadRequest.events:type_name -> mesh.v1.Event
+	4,  // 1: mesh.v1.ImportThreadResponse.thread:type_name -> mesh.v1.Thread
+	4,  // 2: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
+	27, // 3: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	27, // 4: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	8,  // 5: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
+	28, // 6: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	5,  // 7: mesh.v1.Thread.session:type_name -> mesh.v1.Session
+	4,  // 8: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
+	29, // 9: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	30, // 10: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	27, // 11: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	27, // 12: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	28, // 13: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	31, // 14: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	32, // 15: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	22, // 16: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	4,  // 17: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
+	26, // 18: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	26, // 19: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	26, // 20: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	23, // 21: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
+	24, // 22: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
+	25, // 23: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	17, // 24: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
+	27, // 25: mesh.v1.DeleteThreadsRequest.before:type_name -> google.protobuf.Timestamp
+	2,  // 26: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	9,  // 27: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	11, // 28: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	13, // 29: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	15, // 30: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	6,  // 31: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	0,  // 32: mesh.v1.ThreadService.ImportThread:input_type -> mesh.v1.ImportThreadRequest
+	18, // 33: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	20, // 34: mesh.v1.ThreadService.DeleteThreads:input_type -> mesh.v1.DeleteThreadsRequest
+	3,  // 35: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	10, // 36: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	12, // 37: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	14, // 38: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	16, // 39: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	7,  // 40: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	1,  // 41: mesh.v1.ThreadService.ImportThread:output_type -> mesh.v1.ImportThreadResponse
+	19, // 42: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	21, // 43: mesh.v1.ThreadService.DeleteThreads:output_type -> mesh.v1.DeleteThreadsResponse
+	35, // [35:44] is the sub-list for method output_type
+	26, // [26:35] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1675,15 +1808,15 @@ func file_mesh_v1_thread_proto_init() {
 		return
 	}
 	file_mesh_v1_event_proto_init()
-	file_mesh_v1_thread_proto_msgTypes[4].OneofWrappers = []any{}
-	file_mesh_v1_thread_proto_msgTypes[15].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[6].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

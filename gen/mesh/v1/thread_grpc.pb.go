@@ -25,6 +25,7 @@ const (
 	ThreadService_FollowThread_FullMethodName  = "/mesh.v1.ThreadService/FollowThread"
 	ThreadService_AppendEvents_FullMethodName  = "/mesh.v1.ThreadService/AppendEvents"
 	ThreadService_ShareThread_FullMethodName   = "/mesh.v1.ThreadService/ShareThread"
+	ThreadService_ImportThread_FullMethodName  = "/mesh.v1.ThreadService/ImportThread"
 	ThreadService_DeleteThread_FullMethodName  = "/mesh.v1.ThreadService/DeleteThread"
 	ThreadService_DeleteThreads_FullMethodName = "/mesh.v1.ThreadService/DeleteThreads"
 )
@@ -58,6 +59,12 @@ type ThreadServiceClient interface {
 	// owner. Who takes part may read, send messages and cancel. The owner calls it, or
 	// who may administer the tenant.
 	ShareThread(ctx context.Context, in *ShareThreadRequest, opts ...grpc.CallOption) (*ShareThreadResponse, error)
+	// ImportThread begins a thread with the events of one that was read elsewhere, as they
+	// were there, up to 1,000,000 of them and 256 MiB: all, when the stream has ended with
+	// as many as there were to be, or nothing. Tasks that were not over end as FAILED with the
+	// reason INTERRUPTED, and nothing goes on by itself. It takes the action admin.tenant, and
+	// is FAILED_PRECONDITION if the tenant has a thread of that id.
+	ImportThread(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportThreadRequest, ImportThreadResponse], error)
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error)
 	// DeleteThreads removes for good the threads of the tenant whose last event is older than
@@ -144,6 +151,19 @@ func (c *threadServiceClient) ShareThread(ctx context.Context, in *ShareThreadRe
 	return out, nil
 }
 
+func (c *threadServiceClient) ImportThread(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportThreadRequest, ImportThreadResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ThreadService_ServiceDesc.Streams[1], ThreadService_ImportThread_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportThreadRequest, ImportThreadResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ThreadService_ImportThreadClient = grpc.ClientStreamingClient[ImportThreadRequest, ImportThreadResponse]
+
 func (c *threadServiceClient) DeleteThread(ctx context.Context, in *DeleteThreadRequest, opts ...grpc.CallOption) (*DeleteThreadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteThreadResponse)
@@ -193,6 +213,12 @@ type ThreadServiceServer interface {
 	// owner. Who takes part may read, send messages and cancel. The owner calls it, or
 	// who may administer the tenant.
 	ShareThread(context.Context, *ShareThreadRequest) (*ShareThreadResponse, error)
+	// ImportThread begins a thread with the events of one that was read elsewhere, as they
+	// were there, up to 1,000,000 of them and 256 MiB: all, when the stream has ended with
+	// as many as there were to be, or nothing. Tasks that were not over end as FAILED with the
+	// reason INTERRUPTED, and nothing goes on by itself. It takes the action admin.tenant, and
+	// is FAILED_PRECONDITION if the tenant has a thread of that id.
+	ImportThread(grpc.ClientStreamingServer[ImportThreadRequest, ImportThreadResponse]) error
 	// DeleteThread removes a thread and all its events for good.
 	DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error)
 	// DeleteThreads removes for good the threads of the tenant whose last event is older than
@@ -227,6 +253,9 @@ func (UnimplementedThreadServiceServer) AppendEvents(context.Context, *AppendEve
 }
 func (UnimplementedThreadServiceServer) ShareThread(context.Context, *ShareThreadRequest) (*ShareThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShareThread not implemented")
+}
+func (UnimplementedThreadServiceServer) ImportThread(grpc.ClientStreamingServer[ImportThreadRequest, ImportThreadResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportThread not implemented")
 }
 func (UnimplementedThreadServiceServer) DeleteThread(context.Context, *DeleteThreadRequest) (*DeleteThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteThread not implemented")
@@ -356,6 +385,13 @@ func _ThreadService_ShareThread_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ThreadService_ImportThread_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ThreadServiceServer).ImportThread(&grpc.GenericServerStream[ImportThreadRequest, ImportThreadResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ThreadService_ImportThreadServer = grpc.ClientStreamingServer[ImportThreadRequest, ImportThreadResponse]
+
 func _ThreadService_DeleteThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteThreadRequest)
 	if err := dec(in); err != nil {
@@ -433,6 +469,11 @@ var ThreadService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "FollowThread",
 			Handler:       _ThreadService_FollowThread_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportThread",
+			Handler:       _ThreadService_ImportThread_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "mesh/v1/thread.proto",

@@ -43,6 +43,7 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true, Resource: "thread_id"},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
+		meshv1.ThreadService_ImportThread_FullMethodName: {Action: mesh.ActAdminTenant, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_DeleteThread_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true, Resource: "thread_id"},
 		// Of each thread that it deletes there is a record too, and policies are asked.
 		meshv1.ThreadService_DeleteThreads_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true},
