@@ -92,7 +92,7 @@ type Dispatcher struct {
 	waiters []waiter // for a job to end, or several
 
 	// run runs a job by its agent.
-	run func(ctx context.Context, j *job, r Result, prior []Result) Result
+	run func(ctx context.Context, j *job, r Result) Result
 }
 
 // A job is an order under way.
@@ -102,7 +102,7 @@ type job struct {
 	exec   mesh.Execution
 	wave   int    // 1, or 1 more than that of the last that it depends on
 	at     int    // its place in the order of dispatch
-	deps   []*job // that it depends on, as far as the log has them
+	deps   []*job // that it depends on, as far as the log has them; when it begins, in the order of dispatch
 	waits  int    // dependencies that are not done
 	queued bool
 	then   []*job             // that depend on it
@@ -338,12 +338,20 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 		}
 		return d.jobs[id]
 	}
+	edges := 0
+	for i := range batch {
+		edges += len(batch[i].DependsOn)
+	}
+	deps, ids := make([]*job, 0, edges), make([]mesh.ExecutionID, 0, edges) // of all, to be cut
 	for _, j := range jobs {
+		j.deps = deps
 		j.resolve(known)
-		j.exec.DependsOn = make([]mesh.ExecutionID, len(j.deps))
-		for i, dep := range j.deps {
-			j.exec.DependsOn[i] = dep.exec.ID
+		n := len(j.deps)
+		deps, j.deps = j.deps[n:], j.deps[:n:n]
+		for _, dep := range j.deps {
+			ids = append(ids, dep.exec.ID)
 		}
+		j.exec.DependsOn, ids = ids[:n:n], ids[n:]
 	}
 	for _, j := range jobs {
 		j.inWave()
@@ -353,7 +361,6 @@ func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad 
 
 // resolve finds the jobs that the job depends on.
 func (j *job) resolve(known func(id string) *job) {
-	j.deps = make([]*job, 0, len(j.Order.DependsOn))
 	for _, id := range j.Order.DependsOn {
 		if dep := known(id); dep != nil {
 			j.deps = append(j.deps, dep)
