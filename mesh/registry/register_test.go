@@ -411,3 +411,33 @@ func TestAnEndpointIsItsTenants(t *testing.T) {
 	register(t, r, owner(acme, "eve"), "twin", "h:8") // of the same tenant
 	register(t, r, owner(globex, "root", mesh.RoleOperator), "mine", "h:8")
 }
+
+// The agents that a user registered go with the user, also those that a store keeps; those of
+// others, and of a user of that name in another tenant, stay.
+func TestAUsersAgentsAreErased(t *testing.T) {
+	ann, eve, other := owner(acme, "ann"), owner(acme, "eve"), owner(globex, "ann")
+	store := newShelf()
+	r := open(t, newNetwork(), store)
+	register(t, r, ann, "one", "h:1")
+	register(t, r, ann, "two", "h:2")
+	register(t, r, eve, "three", "h:3")
+	register(t, r, other, "one", "h:4")
+	for _, tt := range []struct {
+		user  string
+		count bool
+		want  int
+	}{{"ann", true, 2}, {"bob", false, 0}, {"", false, 0}, {"ann", false, 2}, {"ann", false, 0}, {"eve", true, 1}} {
+		held, err := r.Erase(t.Context(), mesh.Owner{Tenant: acme, User: tt.user}, tt.count)
+		if err != nil || len(held) != 1 || held[0] != (mesh.Held{What: "agents", Count: tt.want}) {
+			t.Errorf("%+v: %v, %v", tt, held, err)
+		}
+	}
+	for name, there := range map[string]bool{"one": false, "two": false, "three": true} {
+		if _, err := r.Get(acme, name); (err == nil) != there {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.Get(globex, "one"); err != nil {
+		t.Errorf("of another tenant: %v", err)
+	}
+}

@@ -117,3 +117,44 @@ func TestATenantRevokesSoMany(t *testing.T) {
 		}
 	}
 }
+
+// Who is being erased is that until somebody says otherwise, also after a restart, and whatever
+// is revoked meanwhile; nothing is kept of who is not any more and was never revoked.
+func TestWhoIsBeingErasedIsThatUntilItIsOver(t *testing.T) {
+	kv := state.New(mem.Open())
+	l := open(t, kv, false)
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	set := func(user string, since time.Time) {
+		t.Helper()
+		if err := l.SetErasing(t.Context(), "acme", user, since); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("ann", begun)
+	set("bob", begun)
+	set("ann", begun.Add(time.Hour)) // again
+	if err := l.Revoke(t.Context(), "acme", "ann", false, begun.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for user, want := range map[string]bool{"ann": true, "bob": true, "eve": false} {
+			if at, is := l.Erasing("acme", user); is != want || is && !at.Equal(begun) {
+				t.Errorf("%s is being erased since %v, %v, want %v", user, at, is, want)
+			}
+		}
+		if _, is := l.Erasing("rival", "ann"); is {
+			t.Error("in another tenant too")
+		}
+		l = open(t, kv, false) // the next process
+	}
+	set("ann", time.Time{})
+	set("bob", time.Time{})
+	set("eve", time.Time{})
+	for range 2 {
+		_, revoked := l.Of("acme", "ann", false, begun)
+		if _, is := l.Erasing("acme", "ann"); is || !revoked || !l.Any("acme", "ann") || l.Any("acme", "bob") || l.Any("acme", "eve") {
+			t.Errorf("ann is erased %v, revoked %v; of bob there is %v", is, revoked, l.Any("acme", "bob"))
+		}
+		l = open(t, kv, false)
+	}
+}
