@@ -18,6 +18,8 @@ var ofThreads = map[string]string{
 	"mesh/push":         "Dispatcher",
 	"mesh/runs":         "Runner",
 	"mesh/thread/tasks": "Index",
+
+	"mesh/thread/checkpoint": "Store",
 }
 
 // Why a place that keeps values, or something by the keys of threads, has nothing that must
@@ -33,37 +35,40 @@ const (
 // value ("?" for one that callers choose), and all fields that have something by the keys of
 // threads. Whoever adds one says here what becomes of it when a thread is deleted.
 var keeps = map[string]string{
-	"mesh/push push.config":                  "mesh/push",
-	"mesh/push push.cursor":                  "mesh/push",
-	"mesh/push ?":                            "mesh/push",
-	"mesh/push Dispatcher.threads":           "mesh/push",
-	"mesh/runs skill-run":                    "mesh/runs",
-	"mesh/runs skill-schedule":               ownLife,
-	"mesh/thread/tasks tenant.threads":       "mesh/thread/tasks",
-	"mesh/thread/cache States.held":          asItLives,
-	"mesh/threadlog Log.topics":              asItLives,
-	"mesh/threadlog lives.of":                asItLives,
-	"mesh/threadlog window.threads":          asItLives,
-	"mesh/threadlog/memindex Draft.added":    asItLives,
-	"mesh/turn Runner.drivers":               asItLives,
-	"mesh/turn Runner.waiting":               asItLives,
-	"mesh/lease Local.held":                  "leases run out",
-	"mesh/store/disk replay.orphans":         "it is the log's own",
-	"mesh/store/disk verifier.threads":       "it is the log's own",
-	"mesh/api breaker":                       ownLife,
-	"mesh/api ?":                             passes,
-	"mesh/node node":                         ownLife,
-	"mesh/node auth.tokens":                  ownLife,
-	"mesh/node ?":                            passes,
-	"mesh/api identities":                    ownLife,
-	"mesh/api registrations":                 ownLife,
-	"mesh/api registry":                      ownLife,
-	"mesh/api skill-owners":                  ownLife,
-	"mesh/node/datafolder ?":                 passes,
-	"mesh/security/revocation revoked-users": ownLife,
-	"mesh/state ?":                           passes,
-	"skills/memory State.Put":                ofAUser,
-	"skills/tasks State.Put":                 ofAUser,
+	"mesh/push push.config":                     "mesh/push",
+	"mesh/push push.cursor":                     "mesh/push",
+	"mesh/push ?":                               "mesh/push",
+	"mesh/push Dispatcher.threads":              "mesh/push",
+	"mesh/runs skill-run":                       "mesh/runs",
+	"mesh/runs skill-schedule":                  ownLife,
+	"mesh/thread/tasks tenant.threads":          "mesh/thread/tasks",
+	"mesh/thread/checkpoint thread.checkpoint":  "mesh/thread/checkpoint",
+	"mesh/thread/checkpoint thread.checkpoints": "mesh/thread/checkpoint",
+	"mesh/thread/checkpoint ?":                  "mesh/thread/checkpoint",
+	"mesh/thread/cache States.held":             asItLives,
+	"mesh/threadlog Log.topics":                 asItLives,
+	"mesh/threadlog lives.of":                   asItLives,
+	"mesh/threadlog window.threads":             asItLives,
+	"mesh/threadlog/memindex Draft.added":       asItLives,
+	"mesh/turn Runner.drivers":                  asItLives,
+	"mesh/turn Runner.waiting":                  asItLives,
+	"mesh/lease Local.held":                     "leases run out",
+	"mesh/store/disk replay.orphans":            "it is the log's own",
+	"mesh/store/disk verifier.threads":          "it is the log's own",
+	"mesh/api breaker":                          ownLife,
+	"mesh/api ?":                                passes,
+	"mesh/node node":                            ownLife,
+	"mesh/node auth.tokens":                     ownLife,
+	"mesh/node ?":                               passes,
+	"mesh/api identities":                       ownLife,
+	"mesh/api registrations":                    ownLife,
+	"mesh/api registry":                         ownLife,
+	"mesh/api skill-owners":                     ownLife,
+	"mesh/node/datafolder ?":                    passes,
+	"mesh/security/revocation revoked-users":    ownLife,
+	"mesh/state ?":                              passes,
+	"skills/memory State.Put":                   ofAUser,
+	"skills/tasks State.Put":                    ofAUser,
 }
 
 // finding R9: whatever keeps something about threads lets go of it with the thread. This
@@ -120,7 +125,7 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 			t.Errorf("%s.%s forgets nothing", p, name)
 		}
 	}
-	if want := "n.push n.runner n.tasks "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
+	if want := "n.push n.runner n.tasks n.checkpoints "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
 		t.Errorf("told of deletions are %s, want %s, as in ofThreads", told, want)
 	}
 }
