@@ -63,7 +63,7 @@ func (s *States) Run(ctx context.Context) error {
 	for s.checkpoints != nil {
 		select {
 		case of := <-s.due:
-			s.save(ctx, of)
+			s.save(context.WithoutCancel(ctx), of) // what was begun is not tried again at the end
 		case <-ctx.Done():
 			s.saveAll(context.WithoutCancel(ctx))
 			return nil
