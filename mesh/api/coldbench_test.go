@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"testing"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/checkpoint"
@@ -90,5 +93,40 @@ func BenchmarkColdThread(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// BenchmarkListThreads is a page of 50 of so many threads of 25 events, deep in the list, of
+// which no state is in memory: the first time, and again.
+func BenchmarkListThreads(b *testing.B) {
+	for _, threads := range []int{1_000, 20_000} {
+		log := threadlog.New(mem.Open())
+		writer := cache.New(log, 1)
+		for range threads {
+			conversation(b, writer, mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}, 25, 20)
+		}
+		ctx := mesh.WithCall(b.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann"}})
+		page := func(b *testing.B, s *Threads) {
+			res, err := s.ListThreads(ctx, &meshv1.ListThreadsRequest{PageToken: strconv.FormatInt(20_000, 36)})
+			if err != nil || len(res.GetThreads()) != 50 {
+				b.Fatalf("%d threads, %v", len(res.GetThreads()), err)
+			}
+		}
+		access := func(context.Context, mesh.ThreadKey) (thread.Access, error) { return thread.Access{Owner: "ann"}, nil }
+		fresh := func() *Threads { return NewThreads(log, cache.New(log, 1), nil, Tickets{}, "main").WithAccess(access) }
+		b.Run(fmt.Sprintf("%d/first", threads), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				page(b, fresh())
+			}
+		})
+		b.Run(fmt.Sprintf("%d/again", threads), func(b *testing.B) {
+			s := fresh()
+			page(b, s)
+			b.ReportAllocs()
+			for b.Loop() {
+				page(b, s)
+			}
+		})
 	}
 }

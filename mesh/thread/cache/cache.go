@@ -48,6 +48,7 @@ type States struct {
 	logger      *slog.Logger
 	due         chan saved
 	every, last int64 // saveEvery and saveLast
+	summaries   *summaries
 
 	mu   sync.Mutex
 	held map[mesh.ThreadKey]*entry
@@ -59,7 +60,7 @@ func New(log Log, most int, opts ...Option) *States {
 	if most <= 0 {
 		most = 1024
 	}
-	s := &States{log: log, most: most, held: map[mesh.ThreadKey]*entry{}}
+	s := &States{log: log, most: most, held: map[mesh.ThreadKey]*entry{}, summaries: newSummaries()}
 	for _, o := range opts {
 		o(s)
 	}
@@ -194,6 +195,7 @@ func (s *States) Delete(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.reset(last)
+			s.summaries.Remove(key)
 			return nil
 		}
 		if !mesh.IsCode(err, mesh.Conflict) || try == retries {
@@ -226,6 +228,7 @@ func (s *States) Feed(key mesh.ThreadKey, events []*mesh.Event) {
 
 // Forget drops the state of a thread that was deleted.
 func (s *States) Forget(key mesh.ThreadKey) {
+	s.summaries.Remove(key)
 	s.mu.Lock()
 	e := s.held[key]
 	s.mu.Unlock()
