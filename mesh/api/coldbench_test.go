@@ -50,6 +50,19 @@ func conversation(b *testing.B, states *cache.States, key mesh.ThreadKey, events
 	}
 }
 
+// stored is how many bytes of values are kept of checkpoints.
+func stored(b *testing.B, s state.Store) (n int) {
+	b.Helper()
+	items, _, err := s.ListState(b.Context(), state.Page{Kind: "thread.checkpoint", Limit: state.MaxPage})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, it := range items {
+		n += len(it.Data)
+	}
+	return n
+}
+
 // BenchmarkColdThread is what the first reader of a thread waits for, of one turn (long) and of
 // turns of 25 events (turns): folded from its log, and from a checkpoint.
 func BenchmarkColdThread(b *testing.B) {
@@ -87,6 +100,7 @@ func BenchmarkColdThread(b *testing.B) {
 						}
 					}
 					b.ReportMetric(float64(len(saved)), "saved-B")
+					b.ReportMetric(float64(stored(b, store)), "stored-B")
 				})
 			}
 			if err := store.Close(); err != nil {
