@@ -36,7 +36,7 @@ func aTalk(t *rapid.T) []*mesh.Event {
 		for j := range rapid.SampledFrom([]int{1, 60, 127, 128, 129, 300, 700}).Draw(t, "length") {
 			a := artifact("p", strings.Repeat("x", size))
 			a.Parts = append(a.Parts, &a2apb.Part{Content: &a2apb.Part_Text{Text: fmt.Sprintf("%d.%d ", i, j)}})
-			add(who[j%len(who)], mesh.ArtifactAppended{Append: j > 0 || rapid.Bool().Draw(t, "append"), Artifact: a})
+			add(who[j%len(who)], mesh.ArtifactAppended{Append: j > 0, Artifact: a})
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "between") {
 		case 0:
