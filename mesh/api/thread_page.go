@@ -33,7 +33,7 @@ type seqRange struct {
 // ReadThread implements meshv1.ThreadServiceServer.
 func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	const op, most, usual = "api.ReadThread", 1000, 100
-	key, tail, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, info, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,12 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	case req.GetBeforeSeq() < 0:
 		return nil, mesh.InvalidField(op, "before_seq", "is %d; it must be the seq of an event, or 0", req.GetBeforeSeq())
 	}
-	after := mesh.Seq(req.GetAfterSeq())
+	after, last := mesh.Seq(req.GetAfterSeq()), info.Last
 	if before := req.GetBeforeSeq(); before > 0 {
-		tail = min(tail, mesh.Seq(before)-1)
+		last = min(last, mesh.Seq(before)-1)
 	}
 	in := seqRange{key: key, grant: p.Grant, tail: req.GetTail()}
-	if in.spans, err = s.spans(ctx, req.GetBrief(), in, after, tail); err != nil {
+	if in.spans, err = s.spans(ctx, req.GetBrief(), in, after, last); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	asked, resp := slices.Clone(in.spans), &meshv1.ReadThreadResponse{}

@@ -54,6 +54,7 @@ func Restore(checkpoint []byte) (*State, error) {
 
 func (s *State) code(c *coder) {
 	number(c, &s.Seq)
+	number(c, &s.First)
 	number(c, &s.Epoch)
 	words(c, &s.Node, &s.Title, &s.Owner)
 	c.when(&s.Created)
