@@ -101,6 +101,14 @@ func (s *shelf) Task(_ context.Context, id string) (*a2apb.Task, mesh.Seq, error
 	return s.task(), mesh.Seq(len(s.updates)), nil
 }
 
+func (s *shelf) Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	task, seq, err := s.Task(ctx, id)
+	if err == nil {
+		task.Artifacts = nil
+	}
+	return task, seq, err
+}
+
 func (s *shelf) Updates(ctx context.Context, _ string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
 	call, _ := mesh.CallFrom(ctx)
 	return func(yield func(a2a.Update, error) bool) {

@@ -149,7 +149,11 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 	if err := checkTaskID(op, req.GetId()); err != nil {
 		return nil, err
 	}
-	task, cursor, err := s.service.Task(ctx, req.GetId())
+	read := s.service.Task
+	if call.HasCursor {
+		read = s.service.Bare
+	}
+	task, cursor, err := read(ctx, req.GetId())
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -161,7 +165,7 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 			"send the last cursor that this task's stream gave", call.AfterSeq, cursor)
 	case call.HasCursor:
 		bare := copyTask(task, task.Metadata)
-		bare.Artifacts, bare.History = nil, nil
+		bare.History = nil
 		task, cursor = bare, call.AfterSeq
 	case over:
 		return nil, UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")

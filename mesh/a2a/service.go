@@ -58,6 +58,9 @@ type Service interface {
 	// a shallow copy with less history, but changes nothing.
 	Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error)
 
+	// Bare is Task without artifacts, which may cost much less.
+	Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error)
+
 	// Updates yields the updates after the cursor, in order, in the shape that
 	// the caller may see: with the sequence number (see [SetSeq]) only when the
 	// caller activated our extension or wants that alone ([mesh.Call.WantSeq]). It ends after the terminal

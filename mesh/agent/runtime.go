@@ -235,6 +235,15 @@ func (r *Runtime) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, e
 	return task, seq, nil
 }
 
+// Bare returns the task of the caller's execution, without its artifacts.
+func (r *Runtime) Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	task, seq, err := r.Task(ctx, id)
+	if err == nil {
+		task.Artifacts = nil
+	}
+	return task, seq, err
+}
+
 // Updates yields the updates of the task of the caller's execution. Output has
 // its cursor only for callers that want it (want-seq) or came with one: for the
 // edge, which does not, it would be a third of what a chunk costs.

@@ -258,12 +258,10 @@ func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal
 	if err != nil || !a.MayRead(p) {
 		return false, err
 	}
-	err = s.states.With(ctx, key, func(st *thread.State) error {
-		if st.Seq != 0 {
-			to.Threads, byRole = append(to.Threads, s.describe(key, st)), !a.Involves(p)
-		}
-		return nil
-	})
+	st, err := s.states.Summary(ctx, key)
+	if err == nil && st.Seq != 0 {
+		to.Threads, byRole = append(to.Threads, s.describe(key, &st)), !a.Involves(p)
+	}
 	return byRole, err
 }
 

@@ -21,13 +21,13 @@ const (
 	readAhead = 32
 )
 
-// A seqRange is the events of a thread with a Seq above after and up to last that may be
-// seen under the grant; a tail is read from its end.
+// A seqRange is the events of a thread that may be seen under the grant and are still to be
+// read, as spans in order; a tail is read from its end.
 type seqRange struct {
-	key         mesh.ThreadKey
-	grant       *mesh.Grant
-	after, last mesh.Seq
-	tail        bool
+	key   mesh.ThreadKey
+	grant *mesh.Grant
+	spans []thread.Span
+	tail  bool
 }
 
 // ReadThread implements meshv1.ThreadServiceServer.
@@ -44,16 +44,44 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	case req.GetBeforeSeq() < 0:
 		return nil, mesh.InvalidField(op, "before_seq", "is %d; it must be the seq of an event, or 0", req.GetBeforeSeq())
 	}
-	in := seqRange{key, p.Grant, mesh.Seq(req.GetAfterSeq()), info.Last, req.GetTail()}
+	after, last := mesh.Seq(req.GetAfterSeq()), info.Last
 	if before := req.GetBeforeSeq(); before > 0 {
-		in.last = min(in.last, mesh.Seq(before)-1)
+		last = min(last, mesh.Seq(before)-1)
 	}
-	resp := &meshv1.ReadThreadResponse{}
-	resp.Events, resp.More, err = s.page(ctx, in, limit)
-	if err != nil {
+	in := seqRange{key: key, grant: p.Grant, tail: req.GetTail()}
+	if in.spans, err = s.spans(ctx, req.GetBrief(), in, after, last); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	asked, resp := slices.Clone(in.spans), &meshv1.ReadThreadResponse{}
+	if resp.Events, resp.More, err = s.page(ctx, in, limit); err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	for _, e := range resp.Events {
+		if at := mesh.Seq(e.GetSeq()); at > after+1 && startsOne(asked, at) {
+			resp.LeftOut = append(resp.LeftOut, e.GetSeq())
+		}
+	}
 	return resp, nil
+}
+
+// spans are what there is to read above after and up to last.
+func (s *Threads) spans(ctx context.Context, brief bool, in seqRange, after, last mesh.Seq) (spans []thread.Span, err error) {
+	if after >= last {
+		return nil, nil
+	}
+	if !brief {
+		return []thread.Span{{From: after + 1, To: last}}, nil
+	}
+	return spans, s.states.With(ctx, in.key, func(st *thread.State) error {
+		spans = st.Part(in.grant).Brief(after, last)
+		return nil
+	})
+}
+
+// startsOne reports whether one of the spans begins there.
+func startsOne(spans []thread.Span, at mesh.Seq) bool {
+	_, ok := slices.BinarySearchFunc(spans, at, func(s thread.Span, at mesh.Seq) int { return cmp.Compare(s.From, at) })
+	return ok
 }
 
 // page returns the first events that may be seen or, of a tail, the last ones, in order: as
@@ -64,7 +92,7 @@ func (s *Threads) page(ctx context.Context, in seqRange, limit int) (out []*mesh
 	if in.tail {
 		defer func() { slices.Reverse(out) }()
 	}
-	for in.after < in.last {
+	for len(in.spans) > 0 {
 		events, err := s.next(ctx, &in, limit-len(out)+1)
 		if err != nil {
 			return out, false, err
@@ -83,33 +111,46 @@ func (s *Threads) page(ctx context.Context, in seqRange, limit int) (out []*mesh
 // next takes the next events from the range, of a tail the last one first, no more than are
 // wanted, and returns those that may be seen.
 func (s *Threads) next(ctx context.Context, in *seqRange, want int) ([]*mesh.Event, error) {
+	at := 0
+	if in.tail {
+		at = len(in.spans) - 1
+	}
+	span := in.spans[at]
+	after, last := span.From-1, span.To
 	if !in.grant.ReadsAll() {
 		want = readAhead
 		err := s.states.With(ctx, in.key, func(st *thread.State) error {
-			in.after, in.last = st.Part(in.grant).Within(in.after, in.last)
+			after, last = st.Part(in.grant).Within(after, last)
 			return nil
 		})
-		if err != nil || in.after == in.last {
+		if err != nil {
 			return nil, err
 		}
 	}
-	n := min(readAhead, mesh.Seq(want), in.last-in.after)
-	from := in.after
+	n := min(readAhead, mesh.Seq(want), last-after)
+	from := after
 	if in.tail {
-		from = in.last - n
+		from = last - n
 	}
-	events, err := s.log.Read(ctx, in.key, from, int(n))
+	var events []*mesh.Event
+	if n > 0 {
+		var err error
+		if events, err = s.log.Read(ctx, in.key, from, int(n)); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case err != nil:
-		return nil, err
-	case len(events) == 0: // it was deleted just now
-		in.last = in.after
+	case len(events) == 0: // there is nothing to see here, or it was deleted just now
+		span.To = span.From - 1
 	case in.tail:
-		in.last = from
+		span = thread.Span{From: after + 1, To: from}
 		events = slices.Clone(events)
 		slices.Reverse(events)
 	default:
-		in.after = events[len(events)-1].Seq
+		span = thread.Span{From: events[len(events)-1].Seq + 1, To: last}
+	}
+	if in.spans[at] = span; span.From > span.To {
+		in.spans = slices.Delete(in.spans, at, at+1)
 	}
 	return s.show(ctx, in.key, in.grant, events...)
 }

@@ -19,10 +19,12 @@ const (
 	maxFinishedSize = 8 << 10
 )
 
-// A finished task is kept by its thread and id.
+// A finished task is kept by its thread and id, and beside it, where that is too large, what it
+// is without artifacts.
 type finishedKey struct {
 	thread mesh.ThreadKey
 	task   mesh.ExecutionID
+	bare   bool
 }
 
 type finished struct {
@@ -34,9 +36,15 @@ type finished struct {
 	owned thread.Access // what of it does not change: the owner
 }
 
-// finished returns the task if it is kept, and its thread is still there.
-func (e *Edge) finished(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID) (*finished, error) {
-	f, kept := e.kept.Get(finishedKey{key, id})
+// finished returns the task, or also one that is bare, if it is kept, and its thread is still
+// there.
+func (e *Edge) finished(ctx context.Context, key mesh.ThreadKey, id mesh.ExecutionID, bare bool) (*finished, error) {
+	at := finishedKey{thread: key, task: id}
+	f, kept := e.kept.Get(at)
+	if !kept && bare {
+		at.bare = true
+		f, kept = e.kept.Get(at)
+	}
 	if !kept {
 		return nil, nil
 	}
@@ -45,23 +53,27 @@ func (e *Edge) finished(ctx context.Context, key mesh.ThreadKey, id mesh.Executi
 		return nil, mesh.Wrap("edge.finished", err)
 	}
 	if !ok || info.FirstPos != f.first {
-		e.kept.Remove(finishedKey{key, id})
+		e.kept.Remove(at)
 		return nil, nil
 	}
 	return f, nil
 }
 
 // keep keeps the task, which ended at f.ended, unless it is large.
-func (e *Edge) keep(key mesh.ThreadKey, f *finished) {
+func (e *Edge) keep(key mesh.ThreadKey, f *finished, bare bool) {
 	if proto.Size(f.task) <= maxFinishedSize {
 		f.task = copied(f.task)
-		e.kept.Add(finishedKey{key, mesh.ExecutionID(f.task.Id)}, f)
+		e.kept.Add(finishedKey{key, mesh.ExecutionID(f.task.Id), bare}, f)
 	}
 }
 
 // shown is the task as the caller sees it, who is one more owner of it.
-func (e *Edge) shown(call mesh.Call, key mesh.ThreadKey, f *finished) *a2apb.Task {
-	return copied(thread.InContext(f.task, e.Contexts.Shown(key, call, f.named)))
+func (e *Edge) shown(call mesh.Call, key mesh.ThreadKey, f *finished, bare bool) *a2apb.Task {
+	t := copied(thread.InContext(f.task, e.Contexts.Shown(key, call, f.named)))
+	if bare {
+		t.Artifacts = nil
+	}
+	return t
 }
 
 // copied is the task for one more owner. What it points to is nobody's.

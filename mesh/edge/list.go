@@ -97,7 +97,7 @@ func (e *Edge) query(call mesh.Call, req *a2apb.ListTasksRequest) (tasks.Query, 
 // it as the request wants.
 func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksRequest, t tasks.Task) (*a2apb.Task, error) {
 	key := mesh.ThreadKey{Tenant: call.Principal.Tenant, ID: t.Thread}
-	task, err := e.snapshot(ctx, call, key, t.ID, t.Seq)
+	task, err := e.snapshot(ctx, call, key, t.ID, t.Seq, !req.GetIncludeArtifacts())
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,6 @@ func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksR
 		return nil, err
 	}
 	e.noteRead(ctx, t.Thread, &access, call.Principal)
-	if !req.GetIncludeArtifacts() {
-		task.Artifacts = nil
-	}
 	if n := req.HistoryLength; n != nil {
 		task.History = task.History[max(0, len(task.History)-int(*n)):]
 	}

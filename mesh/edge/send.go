@@ -63,7 +63,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if err != nil {
 		return nil, err
 	}
-	task, err := e.snapshot(ctx, in.call, in.key, id, cursor)
+	task, err := e.snapshot(ctx, in.call, in.key, id, cursor, false)
 	if err != nil {
 		return nil, err
 	}

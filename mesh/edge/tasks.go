@@ -55,19 +55,28 @@ func (e *Edge) noteRead(ctx context.Context, threadID string, a *thread.Access, 
 
 // Task implements a2a.Service.
 func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	return e.task(ctx, id, false)
+}
+
+// Bare implements a2a.Service.
+func (e *Edge) Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	return e.task(ctx, id, true)
+}
+
+func (e *Edge) task(ctx context.Context, id string, bare bool) (*a2apb.Task, mesh.Seq, error) {
 	const op = "edge.Task"
 	r, err := e.locate(ctx, op, id)
 	if err != nil {
 		return nil, 0, err
 	}
-	f, err := e.finished(ctx, r.key, r.task)
+	f, err := e.finished(ctx, r.key, r.task, bare)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case f != nil && r.agent != "" && r.agent != f.agent:
 		return nil, 0, mesh.TaskNotFound(op)
 	case f != nil && f.owned.Involves(r.by): // what is shared later, and who reads by a role, is looked up
-		return e.shown(r.call, r.key, f), f.ended, nil
+		return e.shown(r.call, r.key, f, bare), f.ended, nil
 	}
 	var tail mesh.Seq
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
@@ -84,56 +93,71 @@ func (e *Edge) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	if err != nil {
 		return nil, 0, err
 	}
-	snap, err := e.snapshot(ctx, r.call, r.key, r.task, tail)
+	snap, err := e.snapshot(ctx, r.call, r.key, r.task, tail, bare)
 	return snap, tail, err
 }
 
-// snapshot assembles the task as it was at the given Seq, as the caller sees it.
-func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq) (*a2apb.Task, error) {
-	const op, page = "edge.snapshot", 256
-	kept, err := e.finished(ctx, key, id)
+// snapshot assembles the task as it was at the given Seq, as the caller sees it: a bare one
+// without artifacts, for which long output need not be read.
+func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq, bare bool) (*a2apb.Task, error) {
+	const op = "edge.snapshot"
+	kept, err := e.finished(ctx, key, id, bare)
 	if err != nil {
 		return nil, err
 	}
 	if kept != nil && at >= kept.ended {
-		return e.shown(call, key, kept), nil
+		return e.shown(call, key, kept, bare), nil
 	}
 	info, _, err := e.Log.Info(ctx, key)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	f := &finished{first: info.FirstPos}
-	var after mesh.Seq
+	var spans []thread.Span
 	err = e.States.With(ctx, key, func(s *thread.State) error {
 		t := s.Turn(id)
 		if t == nil {
 			return mesh.TaskNotFound(op)
 		}
-		after, f.agent, f.named, f.ended, f.owned = t.Opened-1, t.Agent, t.Context, t.Ended, thread.Access{Owner: s.Owner}
+		f.agent, f.named, f.ended, f.owned = t.Agent, t.Context, t.Ended, thread.Access{Owner: s.Owner}
+		if spans = []thread.Span{{From: t.Opened, To: at}}; bare {
+			spans = s.BesideOutput(t.Opened-1, at)
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	snap := thread.NewSnapshot(key.ID, id)
-	for after < at {
-		events, err := e.Log.Read(ctx, key, after, int(min(page, at-after)))
-		if err != nil {
+	for _, span := range spans {
+		if err := e.apply(ctx, key, span, snap); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		if len(events) == 0 {
-			break
-		}
-		for _, ev := range events {
-			snap.Apply(ev)
-		}
-		after = events[len(events)-1].Seq
 	}
 	task, last := snap.Task()
-	if f.task = task; f.ended != 0 && last >= f.ended {
-		e.keep(key, f)
+	if f.task = task; bare {
+		task.Artifacts = nil
 	}
-	return e.shown(call, key, f), nil
+	if f.ended != 0 && last >= f.ended {
+		e.keep(key, f, bare)
+	}
+	return e.shown(call, key, f, bare), nil
+}
+
+// apply gives the snapshot the events of the span, as far as they are there.
+func (e *Edge) apply(ctx context.Context, key mesh.ThreadKey, span thread.Span, to *thread.Snapshot) error {
+	const page = 256
+	for span.From <= span.To {
+		events, err := e.Log.Read(ctx, key, span.From-1, int(min(page, span.To-span.From+1)))
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		for _, ev := range events {
+			to.Apply(ev)
+		}
+		span.From = events[len(events)-1].Seq + 1
+	}
+	return nil
 }
 
 // Updates implements a2a.Service.

@@ -115,6 +115,10 @@ func (w *world) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, err
 	return w.any().Task(ctx, id)
 }
 
+func (w *world) Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	return w.any().Bare(ctx, id)
+}
+
 func (w *world) Cancel(ctx context.Context, req *a2apb.CancelTaskRequest) (*a2apb.Task, error) {
 	return w.any().Cancel(ctx, req)
 }

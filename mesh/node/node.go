@@ -52,6 +52,7 @@ import (
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/checkpoint"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/turn"
@@ -109,32 +110,34 @@ type node struct {
 	observer  *observer.Observer   // likewise
 	log       *threadlog.Log
 	states    *cache.States
-	kv        *state.KV
-	signer    *grant.Signer
-	verifier  *grant.Verifier
-	audit     *audit.Recorder
-	mcp       *mcp.Handler // nil if it is not offered
-	alarms    *alarm.Set
-	ready     *readiness
-	auth      rpc.Authenticator
-	logins    rpc.Limiter
-	tokens    *auth.Tokens     // nil but under auth tokens
-	oidc      *oidc.Issuers    // nil but under auth oidc
-	revoked   *revocation.List // and who is being erased
-	policies  *policy.Source   // nil for none
-	limiter   rpc.Limiter
-	agents    *registry.Registry
-	issuer    *issuer
-	pool      *rpc.Pool
-	skills    *skill.Library
-	runner    *runs.Runner
-	schedules *runs.Scheduler // nil if they are off
-	tasks     *tasks.Index
-	quotas    *quota.Keeper
-	places    *admission.Places
-	turns     *turn.Runner
-	edge      *edge.Edge
-	contexts  *a2a.Contexts
+
+	checkpoints *checkpoint.Store
+	kv          *state.KV
+	signer      *grant.Signer
+	verifier    *grant.Verifier
+	audit       *audit.Recorder
+	mcp         *mcp.Handler // nil if it is not offered
+	alarms      *alarm.Set
+	ready       *readiness
+	auth        rpc.Authenticator
+	logins      rpc.Limiter
+	tokens      *auth.Tokens     // nil but under auth tokens
+	oidc        *oidc.Issuers    // nil but under auth oidc
+	revoked     *revocation.List // and who is being erased
+	policies    *policy.Source   // nil for none
+	limiter     rpc.Limiter
+	agents      *registry.Registry
+	issuer      *issuer
+	pool        *rpc.Pool
+	skills      *skill.Library
+	runner      *runs.Runner
+	schedules   *runs.Scheduler // nil if they are off
+	tasks       *tasks.Index
+	quotas      *quota.Keeper
+	places      *admission.Places
+	turns       *turn.Runner
+	edge        *edge.Edge
+	contexts    *a2a.Contexts
 
 	tokensEnded func() // called when tokens have ended, once they are looked at
 
@@ -286,7 +289,7 @@ func (n *node) buildEdge() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 11+len(n.opts.Builtins))
+	failed := make(chan error, 12+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -370,6 +373,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	}
 	start("store", n.watchStore)
 	start("log", n.log.Run)
+	start("states", n.states.Run)
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {

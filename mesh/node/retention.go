@@ -15,7 +15,7 @@ import (
 
 // buildRetention makes what deletes threads, with all stores that keep something about them.
 func (n *node) buildRetention() {
-	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks)
+	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks, n.checkpoints)
 }
 
 // A Holder keeps something of users.

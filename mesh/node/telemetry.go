@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/checkpoint"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -37,7 +38,8 @@ func (n *node) buildLog() {
 		}
 	}
 	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added))
-	n.states = cache.New(n.log, 0)
+	n.checkpoints = checkpoint.New(n.kv)
+	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger))
 	if n.observer != nil {
 		n.observer.Watch(n.log, n.states)
 	}

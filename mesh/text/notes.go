@@ -99,6 +99,9 @@ func Recollection(said []Saying, cut bool) string {
 	return out + "\n\n" + Sprintf("The message that is for you now:")
 }
 
+// Omitted stands in a long text for a part of it that is not there.
+func Omitted() string { return stable("\n[A part of this is left out here.]\n") }
+
 // Instruction is what a model is told while it works, by a person who may.
 func Instruction(words string) string {
 	return Sprintf("[New instruction for your present task]\n%s", words)

@@ -64,6 +64,7 @@ func (s *State) Apply(e *mesh.Event) {
 	s.hearHandoff(e)
 	s.stand(e)
 	s.depict(e)
+	s.gather(e)
 	s.place(e)
 }
 

@@ -52,6 +52,8 @@ type State struct {
 	talks     map[string]*stretches           // by agent: what it has of the turns whose stream it had
 	parts     map[mesh.ExecutionID]*stretches // see State.place
 	media     []medium                        // at most MaxMedia, oldest first
+	runs      []run                           // that are over, in order
+	run       run                             // that goes on
 	window    window
 	seen      ids
 }

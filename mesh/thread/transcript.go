@@ -9,6 +9,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	catalogue "agentmesh/mesh/text"
 )
 
 // An Utterance is one thing that was said to or by the user of a thread.
@@ -37,6 +38,7 @@ type Transcript struct {
 	lines   []*Line
 	waiting []*Line             // what was said in turns that wait behind others
 	dropped map[string]mesh.Seq // since when agents have none of their notes
+	hole    mesh.Seq            // of the last event before output was left out, or 0
 }
 
 // A Line is what one side said, or one reply of a model.
@@ -53,6 +55,7 @@ type Line struct {
 type artifactText struct {
 	id   string
 	text strings.Builder
+	last mesh.Seq // of its last piece
 }
 
 // A Party is a turn or an execution in a Transcript, and what is known of it.
@@ -283,14 +286,22 @@ func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *L
 		at = len(l.texts)
 		l.texts = append(l.texts, &artifactText{id: id})
 	}
+	a := l.texts[at]
 	if !b.Append {
-		l.texts[at].text.Reset()
+		a.text.Reset()
+	} else if t.hole > 0 && a.last <= t.hole {
+		a.text.WriteString(catalogue.Omitted())
 	}
+	a.last = e.Seq
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
-		l.texts[at].text.WriteString(p.GetText())
+		a.text.WriteString(p.GetText())
 	}
 	return l
 }
+
+// LeaveOut says that the next event does not follow the last one: output was left out
+// between them. Texts that go on say so where it was.
+func (t *Transcript) LeaveOut() { t.hole = t.Seq }
 
 // lastSaid is the last line that is no reply, or nil.
 func (t *Transcript) lastSaid() *Line {

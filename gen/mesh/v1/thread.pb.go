@@ -851,7 +851,12 @@ type ReadThreadRequest struct {
 	BeforeSeq int64 `protobuf:"varint,4,opt,name=before_seq,json=beforeSeq,proto3" json:"before_seq,omitempty"`
 	// Whether the page has the last of these events, rather than the first. To
 	// read on backwards, give the Seq of its first event as before_seq.
-	Tail          bool `protobuf:"varint,5,opt,name=tail,proto3" json:"tail,omitempty"`
+	Tail bool `protobuf:"varint,5,opt,name=tail,proto3" json:"tail,omitempty"`
+	// Whether long output may be left out but for its end: where agents put out text in
+	// very many events in a row, those before the last 8 KiB of it need not be on any
+	// page. Who reads as an agent gets all that was put out by agents that were
+	// dispatched in its own turn. All other events are there.
+	Brief         bool `protobuf:"varint,6,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,6 +926,13 @@ func (x *ReadThreadRequest) GetTail() bool {
 	return false
 }
 
+func (x *ReadThreadRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
 // ReadThreadResponse is a page of events.
 type ReadThreadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -928,7 +940,9 @@ type ReadThreadResponse struct {
 	Events []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// Whether there are more of these events: after the page or, of a tail,
 	// before it.
-	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// Seqs of events of the page right before which output was left out.
+	LeftOut       []int64 `protobuf:"varint,3,rep,packed,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -975,6 +989,13 @@ func (x *ReadThreadResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ReadThreadResponse) GetLeftOut() []int64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // FollowThreadRequest asks for a live stream.
@@ -1628,17 +1649,19 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"h\n" +
 	"\x13ListThreadsResponse\x12)\n" +
 	"\athreads\x18\x01 \x03(\v2\x0f.mesh.v1.ThreadR\athreads\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x96\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xac\x01\n" +
 	"\x11ReadThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1b\n" +
 	"\tafter_seq\x18\x02 \x01(\x03R\bafterSeq\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
 	"before_seq\x18\x04 \x01(\x03R\tbeforeSeq\x12\x12\n" +
-	"\x04tail\x18\x05 \x01(\bR\x04tail\"P\n" +
+	"\x04tail\x18\x05 \x01(\bR\x04tail\x12\x14\n" +
+	"\x05brief\x18\x06 \x01(\bR\x05brief\"k\n" +
 	"\x12ReadThreadResponse\x12&\n" +
 	"\x06events\x18\x01 \x03(\v2\x0e.mesh.v1.EventR\x06events\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"O\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x19\n" +
+	"\bleft_out\x18\x03 \x03(\x03R\aleftOut\"O\n" +
 	"\x13FollowThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1b\n" +
 	"\tafter_seq\x18\x02 \x01(\x03R\bafterSeq\"<\n" +

@@ -74,15 +74,15 @@ func (c *Client) Recollection(ctx context.Context, x mesh.Execution) (string, er
 	}
 	r := thread.NewRecollection(x.Agent, x.ID)
 	for after, more := mesh.Seq(0), true; more; {
-		events, left, err := c.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(after), Limit: pageSize})
+		p, err := c.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(after), Limit: pageSize})
 		if err != nil {
 			return "", mesh.Wrap(op, err)
 		}
-		for _, e := range events {
+		for _, e := range p.events {
 			r.Apply(e)
 			after = e.Seq
 		}
-		more = left && len(events) > 0
+		more = p.more && len(p.events) > 0
 	}
 	return r.Text(), nil
 }

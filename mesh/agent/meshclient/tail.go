@@ -16,15 +16,23 @@ const (
 	pageSize  = 1000
 )
 
-// A tail is the newest part of a thread, without a gap: a turn's cost must not
-// grow with all that was said before it. One that has only a page has not been
-// read.
+// A tail is the newest part of a thread: a turn's cost must not grow with all that was
+// said before it. Nothing is missing in it but what is in the midst of very long output.
+// One that has only a page has not been read.
 type tail struct {
 	// page returns events of the thread as ReadThread does.
-	page   func(ctx context.Context, req *meshv1.ReadThreadRequest) (events []*mesh.Event, more bool, err error)
-	events []*mesh.Event // in order
-	from   mesh.Seq      // after which they begin; 0 for the whole thread
-	end    mesh.Seq      // of the last one that was read
+	page   func(ctx context.Context, req *meshv1.ReadThreadRequest) (part, error)
+	events []*mesh.Event     // in order
+	holes  map[mesh.Seq]bool // events right before which output is not there
+	from   mesh.Seq          // after which they begin; 0 for the whole thread
+	end    mesh.Seq          // of the last one that was read
+}
+
+// A part is what ReadThread answers.
+type part struct {
+	events  []*mesh.Event
+	leftOut []int64
+	more    bool
 }
 
 // read adds what the thread has had since the last time, and then what comes before
@@ -65,6 +73,9 @@ func (c *Client) fold() {
 		c.begins, c.transcript = at, new(thread.Transcript)
 	}
 	for _, e := range c.known(c.transcript.Seq) {
+		if c.tail.holes[e.Seq] {
+			c.transcript.LeaveOut()
+		}
 		c.transcript.Apply(e)
 	}
 }
@@ -86,14 +97,14 @@ func (t *tail) catchUp(ctx context.Context) error {
 		return t.goBack(ctx)
 	}
 	for more := true; more; {
-		events, left, err := t.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(t.end), Limit: pageSize})
+		p, err := t.page(ctx, &meshv1.ReadThreadRequest{AfterSeq: int64(t.end), Limit: pageSize})
 		if err != nil {
 			return err
 		}
-		if n := len(events); n > 0 {
-			t.events, t.end = append(t.events, events...), events[n-1].Seq
+		if n := len(p.events); n > 0 {
+			t.events, t.end = append(t.events, p.events...), p.events[n-1].Seq
 		}
-		more = left && len(events) > 0
+		more = p.more && len(p.events) > 0
 	}
 	return nil
 }
@@ -105,34 +116,45 @@ func (t *tail) goBack(ctx context.Context) error {
 		if t.end > 0 {
 			before = int64(t.from) + 1
 		}
-		events, more, err := t.page(ctx, &meshv1.ReadThreadRequest{BeforeSeq: before, Tail: true, Limit: int32(min(want, pageSize))})
+		p, err := t.page(ctx, &meshv1.ReadThreadRequest{BeforeSeq: before, Tail: true, Brief: true, Limit: int32(min(want, pageSize))})
 		if err != nil {
 			return err
 		}
-		if t.from = 0; len(events) == 0 {
+		if t.from = 0; len(p.events) == 0 {
 			return nil
 		}
-		t.events, t.end = slices.Concat(events, t.events), max(t.end, events[len(events)-1].Seq)
-		if want -= len(events); !more {
+		t.leaveOut(p.leftOut)
+		t.events, t.end = slices.Concat(p.events, t.events), max(t.end, p.events[len(p.events)-1].Seq)
+		if want -= len(p.events); !p.more {
 			return nil
 		}
-		t.from = events[0].Seq - 1
+		t.from = p.events[0].Seq - 1
 	}
 	return nil
 }
 
+// leaveOut notes the events right before which output is not there.
+func (t *tail) leaveOut(at []int64) {
+	for _, seq := range at {
+		if t.holes == nil {
+			t.holes = map[mesh.Seq]bool{}
+		}
+		t.holes[mesh.Seq(seq)] = true
+	}
+}
+
 // page reads events of the thread.
-func (c *Client) page(ctx context.Context, req *meshv1.ReadThreadRequest) ([]*mesh.Event, bool, error) {
+func (c *Client) page(ctx context.Context, req *meshv1.ReadThreadRequest) (part, error) {
 	req.ThreadId = c.grant.Thread
 	res, err := c.threads.ReadThread(c.Context(ctx), req)
 	if err != nil {
-		return nil, false, failed("meshclient.read", err)
+		return part{}, failed("meshclient.read", err)
 	}
-	events := make([]*mesh.Event, len(res.GetEvents()))
-	for i, p := range res.GetEvents() {
-		if events[i], err = eventpb.EventFromProto(p); err != nil {
-			return nil, false, mesh.Wrap("meshclient.read", err)
+	p := part{events: make([]*mesh.Event, len(res.GetEvents())), leftOut: res.GetLeftOut(), more: res.GetMore()}
+	for i, e := range res.GetEvents() {
+		if p.events[i], err = eventpb.EventFromProto(e); err != nil {
+			return part{}, mesh.Wrap("meshclient.read", err)
 		}
 	}
-	return events, res.GetMore(), nil
+	return p, nil
 }

@@ -178,6 +178,14 @@ func (d *desk) Task(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, erro
 	return j.task(), mesh.Seq(len(j.updates)), nil
 }
 
+func (d *desk) Bare(ctx context.Context, id string) (*a2apb.Task, mesh.Seq, error) {
+	task, seq, err := d.Task(ctx, id)
+	if err == nil {
+		task.Artifacts = nil
+	}
+	return task, seq, err
+}
+
 func (d *desk) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
 	call, _ := mesh.CallFrom(ctx)
 	return func(yield func(a2a.Update, error) bool) {

@@ -18,6 +18,8 @@ var ofThreads = map[string]string{
 	"mesh/push":         "Dispatcher",
 	"mesh/runs":         "Runner",
 	"mesh/thread/tasks": "Index",
+
+	"mesh/thread/checkpoint": "Store",
 }
 
 // ofUsers are the packages that keep something of users beside their threads. It goes when a
@@ -59,37 +61,40 @@ type fate struct{ thread, user string }
 // value ("?" for one that callers choose), and all fields that have something by the keys of
 // threads. Whoever adds one says here what becomes of it.
 var keeps = map[string]fate{
-	"mesh/push push.config":                  {"mesh/push", "mesh/push"},
-	"mesh/push push.cursor":                  {"mesh/push", "mesh/push"},
-	"mesh/push ?":                            {"mesh/push", "mesh/push"},
-	"mesh/push Dispatcher.threads":           {"mesh/push", "mesh/push"},
-	"mesh/runs skill-run":                    {"mesh/runs", "mesh/runs"},
-	"mesh/runs skill-schedule":               {ownLife, "mesh/runs"},
-	"mesh/thread/tasks tenant.threads":       {"mesh/thread/tasks", withThreads},
-	"mesh/thread/cache States.held":          {asItLives, withThreads},
-	"mesh/threadlog Log.topics":              {asItLives, withThreads},
-	"mesh/threadlog lives.of":                {asItLives, withThreads},
-	"mesh/threadlog window.threads":          {asItLives, withThreads},
-	"mesh/threadlog/memindex Draft.added":    {asItLives, withThreads},
-	"mesh/turn Runner.drivers":               {asItLives, withThreads},
-	"mesh/turn Runner.waiting":               {asItLives, withThreads},
-	"mesh/lease Local.held":                  {"leases run out", withThreads},
-	"mesh/store/disk replay.orphans":         {"it is the log's own", withThreads},
-	"mesh/store/disk verifier.threads":       {"it is the log's own", withThreads},
-	"mesh/api breaker":                       {ownLife, noUsers},
-	"mesh/api ?":                             {passes, passes},
-	"mesh/node node":                         {ownLife, noUsers},
-	"mesh/node auth.tokens":                  {ownLife, "it is what the operator's file of tokens says"},
-	"mesh/node ?":                            {passes, passes},
-	"mesh/api identities":                    {ownLife, noUsers},
-	"mesh/api registrations":                 {ownLife, "mesh/registry"},
-	"mesh/api registry":                      {ownLife, noUsers},
-	"mesh/api skill-owners":                  {ownLife, "mesh/api"},
-	"mesh/node/datafolder ?":                 {passes, passes},
-	"mesh/security/revocation revoked-users": {ownLife, "it stays, so that credentials of before do not count again"},
-	"mesh/state ?":                           {passes, "mesh/state"},
-	"skills/memory State.Put":                {ofAUser, "mesh/state"},
-	"skills/tasks State.Put":                 {ofAUser, "mesh/state"},
+	"mesh/push push.config":                     {"mesh/push", "mesh/push"},
+	"mesh/push push.cursor":                     {"mesh/push", "mesh/push"},
+	"mesh/push ?":                               {"mesh/push", "mesh/push"},
+	"mesh/push Dispatcher.threads":              {"mesh/push", "mesh/push"},
+	"mesh/runs skill-run":                       {"mesh/runs", "mesh/runs"},
+	"mesh/runs skill-schedule":                  {ownLife, "mesh/runs"},
+	"mesh/thread/tasks tenant.threads":          {"mesh/thread/tasks", withThreads},
+	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads},
+	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads},
+	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads},
+	"mesh/thread/cache States.held":             {asItLives, withThreads},
+	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
+	"mesh/threadlog lives.of":                   {asItLives, withThreads},
+	"mesh/threadlog window.threads":             {asItLives, withThreads},
+	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads},
+	"mesh/turn Runner.drivers":                  {asItLives, withThreads},
+	"mesh/turn Runner.waiting":                  {asItLives, withThreads},
+	"mesh/lease Local.held":                     {"leases run out", withThreads},
+	"mesh/store/disk replay.orphans":            {"it is the log's own", withThreads},
+	"mesh/store/disk verifier.threads":          {"it is the log's own", withThreads},
+	"mesh/api breaker":                          {ownLife, noUsers},
+	"mesh/api ?":                                {passes, passes},
+	"mesh/node node":                            {ownLife, noUsers},
+	"mesh/node auth.tokens":                     {ownLife, "it is what the operator's file of tokens says"},
+	"mesh/node ?":                               {passes, passes},
+	"mesh/api identities":                       {ownLife, noUsers},
+	"mesh/api registrations":                    {ownLife, "mesh/registry"},
+	"mesh/api registry":                         {ownLife, noUsers},
+	"mesh/api skill-owners":                     {ownLife, "mesh/api"},
+	"mesh/node/datafolder ?":                    {passes, passes},
+	"mesh/security/revocation revoked-users":    {ownLife, "it stays, so that credentials of before do not count again"},
+	"mesh/state ?":                              {passes, "mesh/state"},
+	"skills/memory State.Put":                   {ofAUser, "mesh/state"},
+	"skills/tasks State.Put":                    {ofAUser, "mesh/state"},
 }
 
 // writers are what skills write files with, and noFiles those that use one for what is no
@@ -159,7 +164,7 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 			t.Errorf("%s.%s forgets nothing", p, name)
 		}
 	}
-	if want := "n.push n.runner n.tasks "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
+	if want := "n.push n.runner n.tasks n.checkpoints "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
 		t.Errorf("told of deletions are %s, want %s, as in ofThreads", told, want)
 	}
 }

@@ -29,6 +29,7 @@ var layers = map[string]layer{
 	"mesh/threadlog":            {2, []string{"mesh", "mesh/threadlog/eventpb"}},
 	"mesh/threadlog/memindex":   {2, []string{"mesh", "mesh/threadlog"}},
 	"mesh/thread/cache":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
+	"mesh/thread/checkpoint":    {2, []string{"mesh", "mesh/state"}},
 	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/threadlog"}},
 	"mesh/lease":                {2, []string{"mesh"}},
 	"mesh/session":              {2, []string{"mesh"}},

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"pgregory.net/rapid"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/mem"
@@ -65,7 +66,7 @@ func add(ctx context.Context, s *cache.States, k mesh.ThreadKey, events ...*mesh
 	return s.Decide(ctx, k, func(*thread.State) (cache.Decision, error) { return cache.Decision{Events: events}, nil })
 }
 
-func must(t testing.TB, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

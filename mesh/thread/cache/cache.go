@@ -2,7 +2,8 @@
 // appends decisions that were made on them.
 //
 // A [States] is a cache and nothing more: what it holds can be folded from the
-// log again at any time. It guarantees that a decision is made on a state that
+// log again at any time. With checkpoints, it is not folded from the first event: a thread that
+// nobody used for a while costs what came since it was saved. It guarantees that a decision is made on a state that
 // has every event the decision depends on, or that it is made again: the log
 // judges each by the scopes that it names, wherever the others were made.
 //
@@ -20,6 +21,7 @@ package cache
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"runtime"
 	"sync"
@@ -40,8 +42,13 @@ type Log interface {
 
 // States holds the folded states of the threads in use. Use New.
 type States struct {
-	log  Log
-	most int
+	log         Log
+	most        int
+	checkpoints Checkpoints // or nil
+	logger      *slog.Logger
+	due         chan saved
+	every, last int64 // saveEvery and saveLast
+	summaries   *summaries
 
 	mu   sync.Mutex
 	held map[mesh.ThreadKey]*entry
@@ -49,11 +56,15 @@ type States struct {
 
 // New returns States over log that keep up to most folded threads that nobody
 // is using; 0 is 1024.
-func New(log Log, most int) *States {
+func New(log Log, most int, opts ...Option) *States {
 	if most <= 0 {
 		most = 1024
 	}
-	return &States{log: log, most: most, held: map[mesh.ThreadKey]*entry{}}
+	s := &States{log: log, most: most, held: map[mesh.ThreadKey]*entry{}, summaries: newSummaries()}
+	for _, o := range opts {
+		o(s)
+	}
+	return s
 }
 
 // With calls f with the thread's state, caught up with the log. f must neither
@@ -184,6 +195,7 @@ func (s *States) Delete(ctx context.Context, key mesh.ThreadKey, f func(*thread.
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.reset(last)
+			s.summaries.Remove(key)
 			return nil
 		}
 		if !mesh.IsCode(err, mesh.Conflict) || try == retries {
@@ -216,6 +228,7 @@ func (s *States) Feed(key mesh.ThreadKey, events []*mesh.Event) {
 
 // Forget drops the state of a thread that was deleted.
 func (s *States) Forget(key mesh.ThreadKey) {
+	s.summaries.Remove(key)
 	s.mu.Lock()
 	e := s.held[key]
 	s.mu.Unlock()
@@ -265,6 +278,9 @@ func (s *States) catchUp(ctx context.Context, key mesh.ThreadKey, e *entry) erro
 func (s *States) read(ctx context.Context, key mesh.ThreadKey, e *entry, info threadlog.Info) error {
 	e.reading.Lock()
 	defer e.reading.Unlock()
+	if err := s.load(ctx, key, e, info); err != nil {
+		return err
+	}
 	for done := e.has(info); !done; {
 		_, last := e.at()
 		events, err := s.log.Read(ctx, key, last, page)
@@ -292,6 +308,7 @@ func (s *States) use(key mesh.ThreadKey) *entry {
 // release lets go of an entry, and of some that nobody uses when there are
 // too many.
 func (s *States) release(key mesh.ThreadKey, e *entry) {
+	s.later(key, e, s.every)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.users--
@@ -304,6 +321,7 @@ func (s *States) release(key mesh.ThreadKey, e *entry) {
 			return false
 		}
 		drop--
+		s.later(k, old, s.last)
 		return true
 	})
 }

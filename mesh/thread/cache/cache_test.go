@@ -31,6 +31,7 @@ type tap struct {
 	before  func() // each Append
 	fail    error  // of each Read
 	scratch atomic.Int32
+	read    atomic.Int64 // events
 }
 
 func newTap() *tap { return &tap{Log: threadlog.New(mem.Open())} }
@@ -49,7 +50,9 @@ func (l *tap) Read(ctx context.Context, k mesh.ThreadKey, after mesh.Seq, limit 
 	if l.fail != nil {
 		return nil, l.fail
 	}
-	return l.Log.Read(ctx, k, after, limit)
+	events, err := l.Log.Read(ctx, k, after, limit)
+	l.read.Add(int64(len(events)))
+	return events, err
 }
 
 // open is a decision of the thread: a turn with the text.

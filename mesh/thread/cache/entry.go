@@ -2,6 +2,7 @@ package cache
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
@@ -26,6 +27,11 @@ type entry struct {
 	queue    []*ticket // in the order in which they came
 	placed   []*ticket // that left it for what they want has its place, and is not on disk
 	alone    int       // how many of them must have something alone
+
+	saved       mesh.Seq     // up to where the thread was saved
+	cost, grown int          // bytes of what was saved last, and of the log since
+	behind      atomic.Int64 // how many events came since
+	waiting     atomic.Bool  // it is to be saved
 }
 
 // maxAhead bounds what waits in ahead. What does not is read.
@@ -90,6 +96,8 @@ func (e *entry) take(events []*mesh.Event) {
 // reset begins afresh, with what comes after pos. The caller holds mu.
 func (e *entry) reset(pos mesh.Pos) {
 	e.state, e.first, e.pos = new(thread.State), 0, pos
+	e.saved, e.cost, e.grown = 0, 0, 0
+	e.behind.Store(0)
 	e.dropAhead()
 }
 
@@ -110,6 +118,8 @@ func (e *entry) apply(ev *mesh.Event) {
 		}
 		e.state.Apply(ev)
 		e.pos = ev.Pos
+		e.grown += ev.Size
+		e.behind.Store(int64(ev.Seq - e.saved))
 		e.passed(ev.Seq)
 		delete(e.reserved, ev.ID)
 	}
