@@ -117,3 +117,33 @@ func owners(dir string) (all []string, err error) {
 	}
 	return all, nil
 }
+
+// Unknown are the files and folders of the data folder of which no kind says how they are
+// copied, sorted: those directly in it, those of logs that are no segments, and hidden ones
+// beside those of owners.
+func Unknown(dir string) (all []string, err error) {
+	list := func(sub string, known func(name string) bool) {
+		entries, e := os.ReadDir(filepath.Join(dir, sub))
+		if e != nil && !os.IsNotExist(e) {
+			err = e
+		}
+		for _, e := range entries {
+			if !known(e.Name()) {
+				all = append(all, path.Join(sub, e.Name()))
+			}
+		}
+	}
+	list("", known)
+	for _, k := range kinds {
+		switch {
+		case k.how == byStore && k.tops[0] != file:
+			list(k.tops[0], func(name string) bool { return strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".new") })
+		case k.owners:
+			list(k.tops[0], func(name string) bool {
+				return !strings.HasPrefix(name, ".") || name == ".keys" || slices.Contains(left(), k.tops[0]+"/"+name)
+			})
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
