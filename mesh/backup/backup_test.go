@@ -180,11 +180,11 @@ func pieces(t *testing.T) (all []*meshv1.BackupDataResponse) {
 func TestACopyThatIsNotWholeIsNone(t *testing.T) {
 	t.Parallel()
 	count := len(pieces(t))
-	for name, make := range map[string]func(string) (*Folder, error){"a copy": Create, "a restored folder": Restore} {
+	for name, begin := range map[string]func(string) (*Folder, error){"a copy": Create, "a restored folder": Restore} {
 		for cut := range count {
 			all := pieces(t)
 			dir := filepath.Join(t.TempDir(), "x")
-			f, err := make(dir)
+			f, err := begin(dir)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -168,7 +168,7 @@ func (c *copier) quiet(ctx context.Context) (*held, error) {
 		if err != nil {
 			return nil, c.t.unreadable(name, err)
 		}
-		is := c.t.still(name, st)
+		is := c.t.still(name, st, began)
 		if is != nil {
 			h.files = append(h.files, heldFile{of, data})
 		}
@@ -198,13 +198,18 @@ func (c *copier) quiet(ctx context.Context) (*held, error) {
 // changing reports whether something was written so shortly before the look began, or since,
 // that it may have been written again and have the same time.
 func changing(all map[string]fs.FileInfo, began time.Time) bool {
-	now := time.Now()
 	for _, st := range all {
-		if at := st.ModTime(); at.After(began.Add(-fresh)) && at.Before(now.Add(fresh)) { // later ones are somebody's wish
+		if recent(st, began) {
 			return true
 		}
 	}
 	return false
+}
+
+// recent is changing of one file.
+func recent(st fs.FileInfo, began time.Time) bool {
+	at := st.ModTime()
+	return at.After(began.Add(-fresh)) && at.Before(time.Now().Add(fresh)) // later ones are somebody's wish
 }
 
 // whole reports whether all files are copied as they are.
@@ -251,6 +256,7 @@ func (c *copier) change(all map[string]fs.FileInfo, file func(string, fs.FileInf
 
 // file copies a file, and returns how it was; nil if it has changed meanwhile.
 func (c *copier) file(name string, st fs.FileInfo) (fs.FileInfo, error) {
+	began := time.Now()
 	of, r, err := c.t.open(name, st)
 	if of == nil || err != nil {
 		return nil, err
@@ -259,7 +265,7 @@ func (c *copier) file(name string, st fs.FileInfo) (fs.FileInfo, error) {
 	if err := errors.Join(err, r.Close()); err != nil {
 		return nil, err
 	}
-	if is := c.t.still(name, st); is != nil {
+	if is := c.t.still(name, st, began); is != nil {
 		return is, nil
 	}
 	if c.have[name] == nil { // so that it is not left if it goes away
@@ -293,9 +299,9 @@ func (t Tree) open(name string, st fs.FileInfo) (*meshv1.BackupFile, io.ReadClos
 	return of, file, nil
 }
 
-// still returns how the file is if it is as it was seen.
-func (t Tree) still(name string, st fs.FileInfo) fs.FileInfo {
-	if is, err := os.Lstat(t.at(name)); err == nil && same(is, st) {
+// still returns how the file is if it is as it was seen, and was when its reading began.
+func (t Tree) still(name string, st fs.FileInfo, began time.Time) fs.FileInfo {
+	if is, err := os.Lstat(t.at(name)); err == nil && same(is, st) && !recent(is, began) {
 		return is
 	}
 	return nil

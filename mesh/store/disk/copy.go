@@ -14,8 +14,8 @@ import (
 	"agentmesh/mesh/store/segment"
 )
 
-// copySuffix is of the copy of the file of values that a [Copy] is read from. It has no
-// name longer than it takes to open it.
+// copySuffix is of the copy of the file of values that a [Copy] is read from. Where the
+// system lets it, it has no name longer than it takes to open it.
 const copySuffix = ".copy"
 
 // A Copy is what a copy of a store has: all that was acknowledged when it was begun, and
@@ -52,7 +52,7 @@ func (s *Store) Copy(ctx context.Context, use func(Copy) error) (err error) {
 	if err != nil {
 		return mesh.Errorf(mesh.Unavailable, op, "The node could not copy %s beside itself; see that its disk has room for it: %w", filepath.Base(s.path), err)
 	}
-	defer func() { err = errors.Join(err, values.Close()) }()
+	defer func() { err = errors.Join(err, values.Close(), s.dropCopy()) }()
 	files, last := s.log.Files() // after the values, which must not be ahead of it
 	return use(Copy{Last: mesh.Pos(last), Log: files, LogName: filepath.Base(logPath(s.path)), Values: values, Size: size})
 }
@@ -68,12 +68,10 @@ func (s *Store) copyValues() (_ *os.File, size int64, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, to.Close())
+			err = errors.Join(err, to.Close(), s.dropCopy())
 		}
 	}()
-	if err := os.Remove(s.path + copySuffix); err != nil {
-		return nil, 0, err
-	}
+	_ = s.dropCopy() // else when it is closed
 	err = s.lost(guard(func() error {
 		tx, err := s.begin(false)
 		if err != nil {
@@ -87,6 +85,14 @@ func (s *Store) copyValues() (_ *os.File, size int64, err error) {
 		_, err = to.Seek(0, io.SeekStart)
 	}
 	return to, size, err
+}
+
+// dropCopy removes the name of the copy of values, if it has one.
+func (s *Store) dropCopy() error {
+	if err := os.Remove(s.path + copySuffix); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // CopyUnused is [Store.Copy] of the folder of the file at path, of which it keeps all others

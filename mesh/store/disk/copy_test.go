@@ -222,3 +222,51 @@ func TestAFolderInUseIsNotTakenForUnused(t *testing.T) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
+
+// What appends cost while the store is copied, again and again, against what they cost alone.
+func BenchmarkAppendWhileCopied(b *testing.B) {
+	for _, copied := range []bool{false, true} {
+		b.Run(fmt.Sprint("copied=", copied), func(b *testing.B) {
+			s := openNew(b)
+			for i := range 2000 {
+				key := state.Key{Kind: "k", Name: fmt.Sprint(i)}
+				if _, err := s.PutState(b.Context(), key, make([]byte, 8<<10), 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+			s.checkpoint()
+			end := make(chan struct{})
+			var wg sync.WaitGroup
+			if copied {
+				wg.Go(func() {
+					for {
+						select {
+						case <-end:
+							return
+						default:
+						}
+						err := s.Copy(b.Context(), func(c Copy) error {
+							_, err := io.Copy(io.Discard, c.Values)
+							return err
+						})
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Append(b.Context(), logtest.Key(1), fact("an event")); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.GetState(b.Context(), state.Key{Kind: "k", Name: "7"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			close(end)
+			wg.Wait()
+		})
+	}
+}
