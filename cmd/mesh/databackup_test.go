@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/backup"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/skill"
@@ -100,6 +101,11 @@ func TestABackupKnowsAllThatAMeshKeeps(t *testing.T) {
 	}
 	for _, name := range unknown {
 		t.Errorf("no backup knows what %s is", name)
+	}
+	for _, dir := range []string{"files/.keys/*", "vault/.keys/*", "calendar", ".calendar-keys/created/*", ".mail-keys/drafts/*"} {
+		if len(m.files(dir+"/"+backup.LockAll)) == 0 {
+			t.Errorf("who changes files asks nobody in %s whether a backup looks at them", dir)
+		}
 	}
 	for _, name := range []string{"new.db", "mesh.log/1.idx", "files/.hidden/x"} {
 		writeFile(t, filepath.Join(m.data, name), "x")

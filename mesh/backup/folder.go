@@ -154,6 +154,11 @@ func (f *Folder) Take(p *meshv1.BackupDataResponse) error {
 	if data, ok := p.GetPiece().(*meshv1.BackupDataResponse_Data); ok {
 		return f.write(data.Data)
 	}
+	if p.GetManifest() != nil { // the last file, which makes it a mesh, gets its name after that
+		if err := f.sync(); err != nil {
+			return f.unwritable(op, err)
+		}
+	}
 	if err := f.finish(); err != nil {
 		return err
 	}
@@ -208,7 +213,7 @@ func (f *Folder) write(b []byte) error {
 	return nil
 }
 
-// finish gives the file that was written its name. It is on the disk then.
+// finish gives the file that was written its name.
 func (f *Folder) finish() error {
 	const op = "backup.Take"
 	of := f.current
@@ -225,7 +230,7 @@ func (f *Folder) finish() error {
 		if f.restores {
 			err = f.file.Chmod(fs.FileMode(of.GetMode()) & fs.ModePerm)
 		}
-		err = errors.Join(err, f.file.Sync(), f.file.Close())
+		err = errors.Join(err, f.file.Close())
 		if was := of.GetModified().AsTime(); err == nil && of.GetModified().IsValid() {
 			err = f.root.Chtimes(incomingName, was, was)
 		}
@@ -274,7 +279,7 @@ func (f *Folder) Done(look func(data string) error) (*meshv1.BackupManifest, err
 		_ = os.Remove(filepath.Join(f.dir, lockName)) // likewise
 	}
 	f.dir = "" // it is not to be abandoned any more
-	if err := syncDir(filepath.Dir(f.tmp)); err != nil {
+	if err := syncFile(filepath.Dir(f.tmp)); err != nil {
 		return nil, f.unwritable(op, err)
 	}
 	return f.manifest, errors.Join(f.root.Close(), f.lock.Close())
@@ -302,6 +307,34 @@ func (f *Folder) complete() error {
 	return nil
 }
 
+// syncs is how many files are synced at a time: a disk syncs many as fast as one.
+const syncs = 16
+
+// sync returns when all files that came are on the disk.
+func (f *Folder) sync() error {
+	names, errs := make(chan string), make(chan error, syncs)
+	for range syncs {
+		go func() { // ends with names, and is waited for below
+			var failed error
+			for name := range names {
+				failed = errors.Join(failed, syncFile(name))
+			}
+			errs <- failed
+		}()
+	}
+	err := filepath.WalkDir(f.tmp, func(at string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			names <- at
+		}
+		return err
+	})
+	close(names)
+	for range syncs {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
 // settle has all of the copy on the disk, with its manifest if it is kept.
 func (f *Folder) settle() error {
 	if !f.restores {
@@ -315,7 +348,7 @@ func (f *Folder) settle() error {
 	}
 	return filepath.WalkDir(f.tmp, func(at string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			err = syncDir(at)
+			err = syncFile(at)
 		}
 		return err
 	})
@@ -349,10 +382,11 @@ func writeFile(name string, text []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-func syncDir(name string) error {
-	dir, err := os.Open(filepath.Clean(name))
+// syncFile returns when the file, or the names in a folder, are on the disk.
+func syncFile(name string) error {
+	file, err := os.Open(filepath.Clean(name))
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(file.Sync(), file.Close())
 }

@@ -10,11 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -25,10 +22,10 @@ import (
 //
 // What is there is copied as often as it changes, until two looks at all of it find the
 // same files and folders, of the same times, between which those were read that had
-// changed. Those who change something lock a file for that whose name begins with
-// LockPrefix; from the second round on these locks are taken as long as that lasts, and
-// nothing is sent meanwhile. The others, who know of no locks or hold one for long, have to
-// pause for a moment.
+// changed. Those who change something hold a lock meanwhile, a file in the folder whose name
+// begins with LockPrefix, and take none while somebody holds LockAll there, which is so from
+// the second round on as long as that lasts; nothing is sent meanwhile. The others, who know
+// of no locks or hold one for long, have to pause for a moment.
 type Tree struct {
 	Dir   string   // what paths are relative to
 	Roots []string // files and folders below it, with slashes; they need not be there
@@ -36,20 +33,11 @@ type Tree struct {
 	Skip func(path string) bool
 }
 
-// LockPrefix begins the names of the files that are locked by who changes files beside them.
-const LockPrefix = ".lock-"
-
 const (
 	// fresh is how long after a change another one may have the same time.
 	fresh = 20 * time.Millisecond
 	// atOnce bounds the bytes that are copied, into memory, while locks are held.
 	atOnce = 4 << 20
-	// maxLocks is how many locks are taken at most.
-	maxLocks = 256
-	// lockTime is how long all of them are waited for, since some calls hold one for long, and
-	// lockRetry how often one is tried.
-	lockTime  = 2 * time.Second
-	lockRetry = time.Millisecond
 	// rounds is how often the tree is looked at.
 	rounds = 100
 )
@@ -359,38 +347,6 @@ func (t Tree) look() (map[string]fs.FileInfo, error) {
 		}
 	}
 	return all, nil
-}
-
-// locks takes the locks in the folders that were seen, as far as they can be had soon, and
-// returns how they are given back; more than once does nothing.
-func (t Tree) locks(ctx context.Context, seen map[string]fs.FileInfo) (unlock func()) {
-	var held []*flock.Flock
-	unlock = func() {
-		for _, l := range held {
-			_ = l.Close() // which drops it
-		}
-		held = nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	for _, dir := range slices.Sorted(maps.Keys(seen)) {
-		if !seen[dir].IsDir() {
-			continue
-		}
-		entries, _ := os.ReadDir(t.at(dir)) // without its locks it is looked at all the same
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), LockPrefix) || !e.Type().IsRegular() || len(held) == maxLocks {
-				continue
-			}
-			l := flock.New(filepath.Join(t.at(dir), e.Name()), flock.SetFlag(os.O_RDWR))
-			if got, err := l.TryLockContext(ctx, lockRetry); !got || err != nil {
-				_ = l.Close()
-				continue
-			}
-			held = append(held, l)
-		}
-	}
-	return unlock
 }
 
 // same reports whether it is the same file, or folder, and was not written since.

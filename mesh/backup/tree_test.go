@@ -84,8 +84,8 @@ func TestFilesThatChangeTogetherAreCopiedTogether(t *testing.T) {
 		if err := os.MkdirAll(notes, 0o700); err != nil {
 			return err
 		}
-		l := flock.New(filepath.Join(notes, LockPrefix+"0a"))
-		if err := l.Lock(); err != nil {
+		l, all := flock.New(filepath.Join(notes, LockPrefix+"0a")), flock.New(filepath.Join(notes, LockAll))
+		if err := errors.Join(all.RLock(), l.Lock(), all.Close()); err != nil {
 			return err
 		}
 		defer func() { _ = l.Close() }()
@@ -142,8 +142,8 @@ func TestFilesThatChangeTogetherAreCopiedTogether(t *testing.T) {
 // and goes on while what was read is sent.
 func TestLocksAreHeldWhileItIsLookedAndNotWhileItIsSent(t *testing.T) {
 	base := t.TempDir()
-	lock := filepath.Join(base, "notes", LockPrefix+"0a")
-	if err := errors.Join(put(filepath.Join(base, "notes"), "note", "1"), os.WriteFile(lock, nil, 0o600)); err != nil {
+	one, lock := filepath.Join(base, "notes", LockPrefix+"0a"), filepath.Join(base, "notes", LockAll)
+	if err := errors.Join(put(filepath.Join(base, "notes"), "note", "1"), os.WriteFile(one, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	free := func() bool {
