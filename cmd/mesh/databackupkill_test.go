@@ -38,7 +38,7 @@ type load struct {
 // or the mesh is killed.
 func under(t *testing.T, m *realMesh) *load {
 	l := &load{end: make(chan struct{}), acked: map[string][]string{}}
-	local, run := person{m, ""}, mesh.NewEventID()[:6]
+	local, run := person{m, ""}, mesh.NewThreadID()[:8]
 	local.ran("files.write", "--path", "log.txt", "--content", "begin")
 	worker := func(kind string, args func(text string) []string) {
 		l.wg.Go(func() {
