@@ -244,13 +244,11 @@ func (a *app) verify(data, kept string, texts []string) error {
 	if err != nil {
 		return unreadable(op, "--data", data, err)
 	}
-	for _, f := range v.Findings {
-		a.printf("%s: %s\n", f.Where, oneLine(f.What))
-	}
+	found := a.findings(v)
 	a.printf("%d events and %d records were looked at, %d checkpoints compared\n", v.Events, v.Records, v.Checkpoints)
 	switch {
-	case len(v.Findings) > 0:
-		return mesh.Errorf(mesh.Precondition, op, "%s is not what was written and signed (findings: %d); keep it as it is, and compare it with a copy", data, len(v.Findings))
+	case found > 0:
+		return mesh.Errorf(mesh.Precondition, op, "%s is not what was written and signed (findings: %d); keep it as it is, and compare it with a copy", data, found)
 	case v.Checkpoints == 0:
 		a.printf("nothing was signed yet, so who can write the folder can have changed all of it\n")
 	case len(keys) == 0:

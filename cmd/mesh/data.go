@@ -26,7 +26,9 @@ import (
 const fromShared = "shared"
 
 func (a *app) dataCommand() *cobra.Command {
-	return group("data", "Work with the data folder of a mesh that does not run", "  mesh data chown local ann", a.chownCommand())
+	return group("data", "Back up, restore and verify a data folder, and give what is in it to others",
+		"  mesh data backup /backups/mesh-2026-11-27\n  mesh data restore /backups/mesh-2026-11-27 --data /var/lib/mesh\n  mesh data verify --data /var/lib/mesh\n  mesh data chown local ann",
+		a.backupCommand(), a.restoreCommand(), a.verifyDataCommand(), a.chownCommand())
 }
 
 func (a *app) chownCommand() *cobra.Command {

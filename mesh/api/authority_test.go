@@ -62,8 +62,9 @@ type anybody struct{}
 func (anybody) Holds(mesh.TenantID, string, string) bool { return true }
 
 // Whoever adds one to these says here why its calls name nothing: all files of skills are
-// read again; and of threads that are deleted together, each has a record of its own.
-var namesNothing = []string{meshv1.SkillService_ReloadSkills_FullMethodName, meshv1.ThreadService_DeleteThreads_FullMethodName}
+// read again; of threads that are deleted together, each has a record of its own; and a
+// backup is of all.
+var namesNothing = []string{meshv1.SkillService_ReloadSkills_FullMethodName, meshv1.ThreadService_DeleteThreads_FullMethodName, meshv1.NodeService_BackupData_FullMethodName}
 
 // finding T9: the record of an administrative call names what it was about also where it is
 // refused, so by the request; and no row of the table names a field that is not there.

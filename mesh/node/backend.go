@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strconv"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
+	"agentmesh/mesh/backup"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/grant"
@@ -31,6 +33,9 @@ type Backend struct {
 	Head  func() audit.Head
 	// Health is whether the backend can write; nil is for one that always can.
 	Health func() Health
+	// Backup has take get a copy of all that the node keeps, with its keys, and what made
+	// says of who made it; nil is for a backend that others copy.
+	Backup func(ctx context.Context, made *meshv1.BackupManifest, take backup.Take) error
 	// Shared says that other nodes may stand on the same, at the same time.
 	Shared bool
 	// Close is called when the node uses it no more.

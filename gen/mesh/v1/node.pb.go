@@ -188,6 +188,418 @@ func (x *ListAlarmsResponse) GetAlarms() []*Alarm {
 	return nil
 }
 
+// BackupDataRequest asks for a copy of the data folder.
+type BackupDataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupDataRequest) Reset() {
+	*x = BackupDataRequest{}
+	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupDataRequest) ProtoMessage() {}
+
+func (x *BackupDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupDataRequest.ProtoReflect.Descriptor instead.
+func (*BackupDataRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
+// BackupDataResponse is the next piece of a copy.
+type BackupDataResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is.
+	//
+	// Types that are valid to be assigned to Piece:
+	//
+	//	*BackupDataResponse_Begun
+	//	*BackupDataResponse_File
+	//	*BackupDataResponse_Data
+	//	*BackupDataResponse_Removed
+	//	*BackupDataResponse_Manifest
+	Piece         isBackupDataResponse_Piece `protobuf_oneof:"piece"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupDataResponse) Reset() {
+	*x = BackupDataResponse{}
+	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupDataResponse) ProtoMessage() {}
+
+func (x *BackupDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupDataResponse.ProtoReflect.Descriptor instead.
+func (*BackupDataResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BackupDataResponse) GetPiece() isBackupDataResponse_Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *BackupDataResponse) GetBegun() *BackupBegun {
+	if x != nil {
+		if x, ok := x.Piece.(*BackupDataResponse_Begun); ok {
+			return x.Begun
+		}
+	}
+	return nil
+}
+
+func (x *BackupDataResponse) GetFile() *BackupFile {
+	if x != nil {
+		if x, ok := x.Piece.(*BackupDataResponse_File); ok {
+			return x.File
+		}
+	}
+	return nil
+}
+
+func (x *BackupDataResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Piece.(*BackupDataResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *BackupDataResponse) GetRemoved() string {
+	if x != nil {
+		if x, ok := x.Piece.(*BackupDataResponse_Removed); ok {
+			return x.Removed
+		}
+	}
+	return ""
+}
+
+func (x *BackupDataResponse) GetManifest() *BackupManifest {
+	if x != nil {
+		if x, ok := x.Piece.(*BackupDataResponse_Manifest); ok {
+			return x.Manifest
+		}
+	}
+	return nil
+}
+
+type isBackupDataResponse_Piece interface {
+	isBackupDataResponse_Piece()
+}
+
+type BackupDataResponse_Begun struct {
+	// What the copy will be: the first piece.
+	Begun *BackupBegun `protobuf:"bytes,1,opt,name=begun,proto3,oneof"`
+}
+
+type BackupDataResponse_File struct {
+	// A file whose data follow. One of a path that came before takes its place.
+	File *BackupFile `protobuf:"bytes,2,opt,name=file,proto3,oneof"`
+}
+
+type BackupDataResponse_Data struct {
+	// The next bytes of the last file.
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
+}
+
+type BackupDataResponse_Removed struct {
+	// The path of a file that came before, and is not part of the copy any more.
+	Removed string `protobuf:"bytes,4,opt,name=removed,proto3,oneof"`
+}
+
+type BackupDataResponse_Manifest struct {
+	// The copy is whole: the last piece.
+	Manifest *BackupManifest `protobuf:"bytes,5,opt,name=manifest,proto3,oneof"`
+}
+
+func (*BackupDataResponse_Begun) isBackupDataResponse_Piece() {}
+
+func (*BackupDataResponse_File) isBackupDataResponse_Piece() {}
+
+func (*BackupDataResponse_Data) isBackupDataResponse_Piece() {}
+
+func (*BackupDataResponse_Removed) isBackupDataResponse_Piece() {}
+
+func (*BackupDataResponse_Manifest) isBackupDataResponse_Piece() {}
+
+// BackupBegun is what a copy will be.
+type BackupBegun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// About how many bytes it will have.
+	Bytes         int64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupBegun) Reset() {
+	*x = BackupBegun{}
+	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupBegun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupBegun) ProtoMessage() {}
+
+func (x *BackupBegun) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupBegun.ProtoReflect.Descriptor instead.
+func (*BackupBegun) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BackupBegun) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// BackupFile is a file of a copy.
+type BackupFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it is below the data folder, with slashes.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Its permissions, as Unix has them.
+	Mode uint32 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	// How long it is, in bytes.
+	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// When it was last written.
+	Modified *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=modified,proto3" json:"modified,omitempty"`
+	// The SHA-256 of its bytes in hexadecimal; in the manifest alone.
+	Sha256 string `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// If it is a symbolic link, where that leads; it has no bytes then.
+	Link          string `protobuf:"bytes,6,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupFile) Reset() {
+	*x = BackupFile{}
+	mi := &file_mesh_v1_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupFile) ProtoMessage() {}
+
+func (x *BackupFile) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupFile.ProtoReflect.Descriptor instead.
+func (*BackupFile) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BackupFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *BackupFile) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *BackupFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *BackupFile) GetModified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *BackupFile) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *BackupFile) GetLink() string {
+	if x != nil {
+		return x.Link
+	}
+	return ""
+}
+
+// BackupManifest says what a copy is.
+type BackupManifest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of its form: 1.
+	Format int32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	// The version of the program that made it.
+	Program string `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`
+	// The address of the node that made it, or where its folder was.
+	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// The point to which it is exact.
+	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// The position of the last event, change of a value or deletion that is in it.
+	LogLast int64 `protobuf:"varint,5,opt,name=log_last,json=logLast,proto3" json:"log_last,omitempty"`
+	// The number of the last record of administrative acts that is in it.
+	AuditLast int64 `protobuf:"varint,6,opt,name=audit_last,json=auditLast,proto3" json:"audit_last,omitempty"`
+	// Its files, sorted by their paths.
+	Files         []*BackupFile `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupManifest) Reset() {
+	*x = BackupManifest{}
+	mi := &file_mesh_v1_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupManifest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupManifest) ProtoMessage() {}
+
+func (x *BackupManifest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupManifest.ProtoReflect.Descriptor instead.
+func (*BackupManifest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *BackupManifest) GetFormat() int32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *BackupManifest) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *BackupManifest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *BackupManifest) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *BackupManifest) GetLogLast() int64 {
+	if x != nil {
+		return x.LogLast
+	}
+	return 0
+}
+
+func (x *BackupManifest) GetAuditLast() int64 {
+	if x != nil {
+		return x.AuditLast
+	}
+	return 0
+}
+
+func (x *BackupManifest) GetFiles() []*BackupFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 var File_mesh_v1_node_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_node_proto_rawDesc = "" +
@@ -201,10 +613,39 @@ const file_mesh_v1_node_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\"\x13\n" +
 	"\x11ListAlarmsRequest\"<\n" +
 	"\x12ListAlarmsResponse\x12&\n" +
-	"\x06alarms\x18\x01 \x03(\v2\x0e.mesh.v1.AlarmR\x06alarms2m\n" +
+	"\x06alarms\x18\x01 \x03(\v2\x0e.mesh.v1.AlarmR\x06alarms\"\x13\n" +
+	"\x11BackupDataRequest\"\xdf\x01\n" +
+	"\x12BackupDataResponse\x12,\n" +
+	"\x05begun\x18\x01 \x01(\v2\x14.mesh.v1.BackupBegunH\x00R\x05begun\x12)\n" +
+	"\x04file\x18\x02 \x01(\v2\x13.mesh.v1.BackupFileH\x00R\x04file\x12\x14\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\x04data\x12\x1a\n" +
+	"\aremoved\x18\x04 \x01(\tH\x00R\aremoved\x125\n" +
+	"\bmanifest\x18\x05 \x01(\v2\x17.mesh.v1.BackupManifestH\x00R\bmanifestB\a\n" +
+	"\x05piece\"#\n" +
+	"\vBackupBegun\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"\xac\x01\n" +
+	"\n" +
+	"BackupFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x126\n" +
+	"\bmodified\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x16\n" +
+	"\x06sha256\x18\x05 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04link\x18\x06 \x01(\tR\x04link\"\xeb\x01\n" +
+	"\x0eBackupManifest\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\x05R\x06format\x12\x18\n" +
+	"\aprogram\x18\x02 \x01(\tR\aprogram\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x19\n" +
+	"\blog_last\x18\x05 \x01(\x03R\alogLast\x12\x1d\n" +
+	"\n" +
+	"audit_last\x18\x06 \x01(\x03R\tauditLast\x12)\n" +
+	"\x05files\x18\a \x03(\v2\x13.mesh.v1.BackupFileR\x05files2\xb6\x01\n" +
 	"\vNodeService\x12^\n" +
 	"\n" +
-	"ListAlarms\x12\x1a.mesh.v1.ListAlarmsRequest\x1a\x1b.mesh.v1.ListAlarmsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/alarmsB\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"ListAlarms\x12\x1a.mesh.v1.ListAlarmsRequest\x1a\x1b.mesh.v1.ListAlarmsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/alarms\x12G\n" +
+	"\n" +
+	"BackupData\x12\x1a.mesh.v1.BackupDataRequest\x1a\x1b.mesh.v1.BackupDataResponse0\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_node_proto_rawDescOnce sync.Once
@@ -218,23 +659,36 @@ func file_mesh_v1_node_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_node_proto_rawDescData
 }
 
-var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_mesh_v1_node_proto_goTypes = []any{
 	(*Alarm)(nil),                 // 0: mesh.v1.Alarm
 	(*ListAlarmsRequest)(nil),     // 1: mesh.v1.ListAlarmsRequest
 	(*ListAlarmsResponse)(nil),    // 2: mesh.v1.ListAlarmsResponse
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*BackupDataRequest)(nil),     // 3: mesh.v1.BackupDataRequest
+	(*BackupDataResponse)(nil),    // 4: mesh.v1.BackupDataResponse
+	(*BackupBegun)(nil),           // 5: mesh.v1.BackupBegun
+	(*BackupFile)(nil),            // 6: mesh.v1.BackupFile
+	(*BackupManifest)(nil),        // 7: mesh.v1.BackupManifest
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_mesh_v1_node_proto_depIdxs = []int32{
-	3, // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	0, // 1: mesh.v1.ListAlarmsResponse.alarms:type_name -> mesh.v1.Alarm
-	1, // 2: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
-	2, // 3: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	8,  // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	0,  // 1: mesh.v1.ListAlarmsResponse.alarms:type_name -> mesh.v1.Alarm
+	5,  // 2: mesh.v1.BackupDataResponse.begun:type_name -> mesh.v1.BackupBegun
+	6,  // 3: mesh.v1.BackupDataResponse.file:type_name -> mesh.v1.BackupFile
+	7,  // 4: mesh.v1.BackupDataResponse.manifest:type_name -> mesh.v1.BackupManifest
+	8,  // 5: mesh.v1.BackupFile.modified:type_name -> google.protobuf.Timestamp
+	8,  // 6: mesh.v1.BackupManifest.time:type_name -> google.protobuf.Timestamp
+	6,  // 7: mesh.v1.BackupManifest.files:type_name -> mesh.v1.BackupFile
+	1,  // 8: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
+	3,  // 9: mesh.v1.NodeService.BackupData:input_type -> mesh.v1.BackupDataRequest
+	2,  // 10: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
+	4,  // 11: mesh.v1.NodeService.BackupData:output_type -> mesh.v1.BackupDataResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_node_proto_init() }
@@ -242,13 +696,20 @@ func file_mesh_v1_node_proto_init() {
 	if File_mesh_v1_node_proto != nil {
 		return
 	}
+	file_mesh_v1_node_proto_msgTypes[4].OneofWrappers = []any{
+		(*BackupDataResponse_Begun)(nil),
+		(*BackupDataResponse_File)(nil),
+		(*BackupDataResponse_Data)(nil),
+		(*BackupDataResponse_Removed)(nil),
+		(*BackupDataResponse_Manifest)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_node_proto_rawDesc), len(file_mesh_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,17 +20,24 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	NodeService_ListAlarms_FullMethodName = "/mesh.v1.NodeService/ListAlarms"
+	NodeService_BackupData_FullMethodName = "/mesh.v1.NodeService/BackupData"
 )
 
 // NodeServiceClient is the client API for NodeService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// NodeService says how the node is that answers. It is for operators.
+// NodeService says how the node is that answers, and copies what it keeps. It is for
+// operators.
 type NodeServiceClient interface {
 	// ListAlarms returns what the node should read or write and cannot, while it goes on
 	// with what it had before.
 	ListAlarms(ctx context.Context, in *ListAlarmsRequest, opts ...grpc.CallOption) (*ListAlarmsResponse, error)
+	// BackupData streams a copy of the node's data folder, with its keys, while the node
+	// serves: all that was acknowledged before the call is in it. First comes what the copy
+	// will be; then each file, as a file and then its data; last the manifest, without which
+	// it is no copy. One copy is made at a time.
+	BackupData(ctx context.Context, in *BackupDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupDataResponse], error)
 }
 
 type nodeServiceClient struct {
@@ -51,15 +58,40 @@ func (c *nodeServiceClient) ListAlarms(ctx context.Context, in *ListAlarmsReques
 	return out, nil
 }
 
+func (c *nodeServiceClient) BackupData(ctx context.Context, in *BackupDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupDataResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[0], NodeService_BackupData_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[BackupDataRequest, BackupDataResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_BackupDataClient = grpc.ServerStreamingClient[BackupDataResponse]
+
 // NodeServiceServer is the server API for NodeService service.
 // All implementations must embed UnimplementedNodeServiceServer
 // for forward compatibility.
 //
-// NodeService says how the node is that answers. It is for operators.
+// NodeService says how the node is that answers, and copies what it keeps. It is for
+// operators.
 type NodeServiceServer interface {
 	// ListAlarms returns what the node should read or write and cannot, while it goes on
 	// with what it had before.
 	ListAlarms(context.Context, *ListAlarmsRequest) (*ListAlarmsResponse, error)
+	// BackupData streams a copy of the node's data folder, with its keys, while the node
+	// serves: all that was acknowledged before the call is in it. First comes what the copy
+	// will be; then each file, as a file and then its data; last the manifest, without which
+	// it is no copy. One copy is made at a time.
+	BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error
 	mustEmbedUnimplementedNodeServiceServer()
 }
 
@@ -72,6 +104,9 @@ type UnimplementedNodeServiceServer struct{}
 
 func (UnimplementedNodeServiceServer) ListAlarms(context.Context, *ListAlarmsRequest) (*ListAlarmsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAlarms not implemented")
+}
+func (UnimplementedNodeServiceServer) BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error {
+	return status.Error(codes.Unimplemented, "method BackupData not implemented")
 }
 func (UnimplementedNodeServiceServer) mustEmbedUnimplementedNodeServiceServer() {}
 func (UnimplementedNodeServiceServer) testEmbeddedByValue()                     {}
@@ -112,6 +147,17 @@ func _NodeService_ListAlarms_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_BackupData_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(BackupDataRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServiceServer).BackupData(m, &grpc.GenericServerStream[BackupDataRequest, BackupDataResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_BackupDataServer = grpc.ServerStreamingServer[BackupDataResponse]
+
 // NodeService_ServiceDesc is the grpc.ServiceDesc for NodeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +170,12 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _NodeService_ListAlarms_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "BackupData",
+			Handler:       _NodeService_BackupData_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "mesh/v1/node.proto",
 }

@@ -68,6 +68,7 @@ var layers = map[string]layer{
 	"mesh/quota":         {3, []string{"mesh", "mesh/limit"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},
+	"mesh/backup":        {3, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/alarm", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
 	"mesh/audit/trail":   {3, []string{"gen/mesh/v1", "mesh", "mesh/thread", "mesh/threadlog/eventpb"}},
@@ -92,7 +93,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
@@ -100,7 +101,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/thread", "mesh/thread/cache", "mesh/threadlog", "gen/mesh/v1", "mesh/audit"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/threadlog", "gen/mesh/v1", "mesh/audit"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 
@@ -135,7 +136,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/conformance",
+		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -191,7 +192,7 @@ var fences = map[string]fence{
 	"golang.org/x/oauth2":                       {homes: []string{"mesh/security/credentials", "mesh/security/login"}},
 	"github.com/gowebpki/jcs":                   {homes: []string{"mesh/security/cards"}},
 	"go.etcd.io/bbolt":                          {homes: []string{"mesh/store/disk"}},
-	"github.com/gofrs/flock":                    {homes: []string{"mesh/security/login", "mesh/store/disk", "skills/internal/outfile"}},
+	"github.com/gofrs/flock":                    {homes: []string{"mesh/backup", "mesh/security/login", "mesh/store/disk", "skills/internal/outfile"}},
 	"github.com/sashabaranov/go-openai":         {homes: []string{"mesh/llm/openai"}},
 	"golang.org/x/time":                         {homes: []string{"mesh/limit"}},
 	"modernc.org/sqlite":                        {homes: []string{"skills/internal/textindex"}},

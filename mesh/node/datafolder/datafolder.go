@@ -5,11 +5,14 @@
 package datafolder
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/audit"
+	"agentmesh/mesh/backup"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/store/disk"
@@ -37,6 +40,9 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 			Head: func() audit.Head {
 				first, last, sum := store.Head()
 				return audit.Head{First: first, Last: last, Hash: sum}
+			},
+			Backup: func(ctx context.Context, made *meshv1.BackupManifest, take backup.Take) error {
+				return online(ctx, cfg.Data, store, acts, made, take)
 			},
 			Health: func() node.Health { return node.Health(store.Health()) },
 			Close:  func() error { return errors.Join(acts.Close(), store.Close()) }}, nil

@@ -3,11 +3,16 @@ package datafolder
 import (
 	"bytes"
 	"crypto/ed25519"
+	"os"
 	"path/filepath"
 	"slices"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 	"agentmesh/mesh/audit"
+	"agentmesh/mesh/security/cards"
+	"agentmesh/mesh/security/grant"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/store/disk"
 )
 
@@ -22,7 +27,7 @@ type Verified struct {
 }
 
 // Verify looks at a folder that no node uses, or a copy of one, and changes nothing: at
-// the chains of hashes of threads and of the record, and whether they are what the
+// values, at the chains of hashes of threads and of the record, and whether they are what the
 // checkpoints say, those in the folder and those that were kept elsewhere. They must be
 // signed with one of the keys; without any, with those of the checkpoints that were kept.
 func Verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint) (*Verified, error) {
@@ -48,6 +53,38 @@ func Verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint
 	}
 	v.Findings = append(v.Findings, acts.Findings...)
 	return v, nil
+}
+
+// VerifyAll is [Verify] without checkpoints that were kept elsewhere, and says which of the
+// folder's keys a node could not use.
+func VerifyAll(dir string) (*Verified, error) {
+	v, err := Verify(dir, nil, nil)
+	if err == nil {
+		v.Findings = append(v.Findings, secrets(dir)...)
+	}
+	return v, err
+}
+
+// secrets says which of the folder's keys cannot be read. One that is not there is made by
+// the next start.
+func secrets(dir string) (found []audit.Finding) {
+	for _, k := range []struct {
+		name string
+		load func(path string) error
+	}{
+		{"grant.key", func(path string) error { _, err := grant.LoadOrCreateKey(path); return err }},
+		{"card.key", func(path string) error { _, err := cards.LoadOrCreate(path, ""); return err }},
+		{"context.key", func(path string) error { _, err := keyfile.LoadOrCreateSecret(path); return err }},
+	} {
+		path := filepath.Join(dir, k.name)
+		if _, err := os.Lstat(path); err != nil {
+			continue
+		}
+		if err := k.load(path); err != nil {
+			found = append(found, audit.Finding{Where: k.name, What: mesh.DetailOf(err)})
+		}
+	}
+	return found
 }
 
 // keysOf returns the keys of the checkpoints.

@@ -99,5 +99,6 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
 
 		meshv1.NodeService_ListAlarms_FullMethodName: {Action: mesh.ActAdminNode},
+		meshv1.NodeService_BackupData_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
 	}
 }

@@ -101,7 +101,7 @@ type Log struct {
 	scratch []byte    // of Open
 	next    chan made // of the segment that is made ready; nil while none is
 
-	sweeping sync.Mutex // one sweep at a time
+	sweeping sync.Mutex // one sweep at a time; also held by Hold
 }
 
 // A segment is one file.

@@ -40,9 +40,12 @@ func (seg *segment) due() bool { return seg.erase || 2*seg.waste > seg.end }
 
 // Sweep takes dropped records out of the files of all segments but the last, by
 // putting others in their place. Each of them is exchanged whole, or not: a sweep
-// that was interrupted leaves some records in, in whatever order.
+// that was interrupted leaves some records in, in whatever order. It does nothing while
+// somebody holds the log.
 func (l *Log) Sweep() error {
-	l.sweeping.Lock()
+	if !l.sweeping.TryLock() {
+		return nil
+	}
 	defer l.sweeping.Unlock()
 	type job struct {
 		at   int

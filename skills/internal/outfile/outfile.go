@@ -207,20 +207,40 @@ func Remove(dir, name string) error {
 
 // Lock waits until nobody else, in this process or another, holds the lock of
 // a file of that name in dir, and takes it. It ends with its holder's process.
-// Few files share a lock with others, which costs time and nothing else.
+// Few files share a lock with others, which costs time and nothing else. Who holds the
+// file .lock-all of the folder, as a backup does for a moment, keeps all others from
+// taking one.
 func Lock(ctx context.Context, dir, name string) (unlock func(), err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, failed(dir, err)
 	}
 	sum := sha256.Sum256([]byte(name))
-	l := flock.New(filepath.Join(dir, ".lock-"+hex.EncodeToString(sum[:1])))
-	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
+	l, all := flock.New(filepath.Join(dir, ".lock-"+hex.EncodeToString(sum[:1]))), flock.New(filepath.Join(dir, ".lock-all"))
+	for {
 		if ctx.Err() != nil {
-			return nil, mesh.Wrap("outfile.Lock", err)
+			return nil, mesh.Wrap("outfile.Lock", ctx.Err())
 		}
-		return nil, failed(dir, err)
+		got, err := tryLock(l, all)
+		if got {
+			return func() { _ = l.Close() }, nil // a file that is closed is not locked any more
+		}
+		if err != nil {
+			return nil, failed(dir, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lockRetry):
+		}
 	}
-	return func() { _ = l.Close() }, nil // a file that is closed is not locked any more
+}
+
+// tryLock takes the lock if nobody holds it, or all.
+func tryLock(l, all *flock.Flock) (got bool, err error) {
+	if got, err = all.TryRLock(); !got || err != nil {
+		return false, err
+	}
+	defer func() { _ = all.Close() }() // which drops it
+	return l.TryLock()
 }
 
 // lockRetry is how often a lock is tried that another holds.
