@@ -26,7 +26,7 @@ import (
 const fromShared = "shared"
 
 func (a *app) dataCommand() *cobra.Command {
-	return group("data", "Work with the data folder of a mesh that does not run", "  mesh data chown local ann", a.chownCommand())
+	return group("data", "Work with the data folder of a mesh that does not run", "  mesh data chown local ann", a.chownCommand(), a.rebuildCommand())
 }
 
 func (a *app) chownCommand() *cobra.Command {

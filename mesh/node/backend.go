@@ -31,6 +31,9 @@ type Backend struct {
 	Head  func() audit.Head
 	// Health is whether the backend can write; nil is for one that always can.
 	Health func() Health
+	// Unchecked is how many records that were there when the backend was opened have not been
+	// checked yet; nil is for one that checks none in the background. It must not block.
+	Unchecked func() int
 	// Shared says that other nodes may stand on the same, at the same time.
 	Shared bool
 	// Close is called when the node uses it no more.
