@@ -57,7 +57,7 @@ func (s *Store) tell(d error, closed []mesh.ThreadKey) {
 	s.index.RLock()
 	n := len(s.ill)
 	s.index.RUnlock()
-	if s.noteDamage(n, d) || len(closed) > 0 {
+	if s.noteDamage(d) || len(closed) > 0 {
 		s.logger.Error("the data folder is damaged; the conversations that need it are closed, and nothing is repaired",
 			"path", s.path, "err", d, "closed", closed, "all", n)
 	}

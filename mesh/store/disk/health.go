@@ -86,9 +86,8 @@ func (s *Store) setHealth(h Health) {
 	}
 }
 
-// noteDamage notes damage, because of which so many threads are closed; false if it is not
-// the first.
-func (s *Store) noteDamage(closed int, d error) bool {
+// noteDamage notes damage; false if it is not the first.
+func (s *Store) noteDamage(d error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.health.Damage == nil

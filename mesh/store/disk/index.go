@@ -175,14 +175,21 @@ func (x *index) discard() error {
 }
 
 func (x *index) close() error {
-	x.mu.Lock()
-	db, broken := x.db, x.broken
-	x.db = nil
-	x.mu.Unlock()
-	if db == nil || broken != nil {
-		return nil
+	if db := x.release(); db != nil {
+		return guard(db.Close) // which waits for readers
 	}
-	return guard(db.Close) // which waits for readers
+	return nil
+}
+
+// release returns what is to be closed: nothing if bbolt may hold its locks.
+func (x *index) release() *bolt.DB {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	db := x.db
+	if x.db = nil; x.broken != nil {
+		db = nil
+	}
+	return db
 }
 
 func (x *index) isSpoiled() bool {
