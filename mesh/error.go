@@ -28,6 +28,7 @@ const (
 	Canceled                    // the caller gave up
 	Timeout                     // the deadline passed
 	Unsupported                 // this server does not offer the operation
+	DataLoss                    // what is stored is damaged; its operator must restore a copy
 	numCodes
 )
 
@@ -35,7 +36,7 @@ var codeNames = [numCodes]string{
 	Unknown: "unknown", Invalid: "invalid", NotFound: "not found", Denied: "denied",
 	Unauthenticated: "unauthenticated", Precondition: "precondition", Conflict: "conflict",
 	Exhausted: "exhausted", Unavailable: "unavailable", Canceled: "canceled",
-	Timeout: "timeout", Unsupported: "unsupported",
+	Timeout: "timeout", Unsupported: "unsupported", DataLoss: "data loss",
 }
 
 // String returns the code's name in lower case.

@@ -327,6 +327,7 @@ func TestMistypedOperatorsCommandsAreRefused(t *testing.T) {
 	for _, r := range []refusal{
 		{[]string{"data", "chown", "ann"}, exitUsage, `FROM and TO are two arguments, and there are 1; see 'mesh data chown --help'`},
 		{[]string{"data", "chown", "ann", "bob"}, exitNotFound, `there is no data folder .*; name it with --data`},
+		{[]string{"data", "rebuild"}, exitNotFound, `there is no data folder .*; name it with --data`},
 		{[]string{"audit", "verify", "--data", "none"}, exitNotFound, `none is not there, or not all of it; name another one with --data`},
 	} {
 		f := runMesh(t, dir, nil, r.args...)

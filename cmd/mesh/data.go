@@ -26,9 +26,9 @@ import (
 const fromShared = "shared"
 
 func (a *app) dataCommand() *cobra.Command {
-	return group("data", "Back up, restore and verify a data folder, and give what is in it to others",
+	return group("data", "Back up, restore, verify and rebuild a data folder, and give what is in it to others",
 		"  mesh data backup /backups/mesh-2026-11-27\n  mesh data restore /backups/mesh-2026-11-27 --data /var/lib/mesh\n  mesh data verify --data /var/lib/mesh\n  mesh data chown local ann",
-		a.backupCommand(), a.restoreCommand(), a.verifyDataCommand(), a.chownCommand())
+		a.backupCommand(), a.restoreCommand(), a.verifyDataCommand(), a.rebuildCommand(), a.chownCommand())
 }
 
 func (a *app) chownCommand() *cobra.Command {

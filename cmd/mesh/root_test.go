@@ -86,7 +86,7 @@ func TestFailuresHaveAnExitCodeAndOneLine(t *testing.T) {
 	for _, c := range exitCodes {
 		explained[c.code] = true
 	}
-	for code := range mesh.Unsupported + 1 {
+	for code := range mesh.DataLoss + 1 {
 		err := mesh.Wrap("outer", mesh.Errorf(code, "op", "it broke;\nmend\x1b it: %w", errors.New("secret")))
 		if got := exitCode(err); !explained[got] || got == exitOK {
 			t.Errorf("%v: exit code %d", code, got)

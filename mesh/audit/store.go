@@ -178,7 +178,11 @@ func (s *Store) Grown() <-chan struct{} {
 
 // Read returns the records above that seq in order, at most limit.
 func (s *Store) Read(ctx context.Context, after int64, limit int) ([]*meshv1.AuditRecord, error) {
-	return s.read(ctx, s.log.After(max(after, 0), limit))
+	seqs, err := s.log.After(max(after, 0), limit)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unavailable, "audit.Read", "The node's record of administrative acts cannot be read; its operator must restore a copy: %w", err)
+	}
+	return s.read(ctx, seqs)
 }
 
 // read returns the records of these seqs, which ascend.

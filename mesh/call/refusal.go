@@ -109,7 +109,7 @@ func fault(obj map[string]any, raw []byte, httpStatus int, jsonRPC bool) error {
 
 // codeNamed is the code of a gRPC status by its name.
 func codeNamed(name string) mesh.Code {
-	for c := mesh.Unknown; c <= mesh.Unsupported; c++ {
+	for c := mesh.Unknown; c <= mesh.DataLoss; c++ {
 		if name != "" && letters(rpc.GRPCCode(c).String()) == letters(name) {
 			return c
 		}
@@ -249,7 +249,7 @@ func broken(err error) mesh.TaskMoved {
 		return failed(ReasonDenied, text.AgentDenied(detail))
 	case mesh.Exhausted:
 		return failed(ReasonBusy, text.AgentBusy(detail))
-	case mesh.Unknown, mesh.Canceled:
+	case mesh.Unknown, mesh.Canceled, mesh.DataLoss:
 		return failed(ReasonError, text.AgentBroke(detail))
 	}
 	return failed(ReasonRefused, text.AgentRefused(detail))

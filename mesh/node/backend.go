@@ -36,6 +36,9 @@ type Backend struct {
 	// Backup has take get a copy of all that the node keeps, with its keys, and what made
 	// says of who made it; nil is for a backend that others copy.
 	Backup func(ctx context.Context, made *meshv1.BackupManifest, take backup.Take) error
+	// Unchecked is how many records that were there when the backend was opened have not been
+	// checked yet; nil is for one that checks none in the background. It must not block.
+	Unchecked func() int
 	// Shared says that other nodes may stand on the same, at the same time.
 	Shared bool
 	// Close is called when the node uses it no more.

@@ -272,7 +272,7 @@ func (n *node) buildEdge() (err error) {
 	if n.turns, err = turn.New(turns); err != nil {
 		return err
 	}
-	if err = n.telemetry.Turns(n.turns.Running, n.turns.Waiting); err != nil {
+	if err = errors.Join(n.telemetry.Turns(n.turns.Running, n.turns.Waiting), n.telemetry.Unchecked(n.backend.Unchecked)); err != nil {
 		return err
 	}
 	cfg := edge.Config{

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type Health struct {
 	Fault error
 	// Final says that it will not be able to until it is opened again.
 	Final bool
+	// Damage is what was found in it that is not what was written, or nil. The threads that
+	// need it are closed: they answer mesh.DataLoss. The others go on.
+	Damage error
 	// Changed is closed when the next Health is another.
 	Changed <-chan struct{}
 }
@@ -34,7 +38,7 @@ type readiness struct {
 
 	mu    sync.Mutex
 	up    bool  // all parts work, and none stops
-	fault error // why nothing can be written
+	fault error // why nothing can be written, or what is damaged
 }
 
 func newReadiness() *readiness {
@@ -51,7 +55,7 @@ func (r *readiness) set(up bool) {
 	r.show()
 }
 
-// note says why nothing can be written, or nil.
+// note says why nothing can be written, or what is damaged, or nil.
 func (r *readiness) note(fault error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +86,9 @@ func (r *readiness) check(context.Context) error {
 func (n *node) watchStore(ctx context.Context) error {
 	for n.backend.Health != nil {
 		h := n.backend.Health()
-		n.ready.note(h.Fault)
+		n.ready.note(cmp.Or(h.Fault, h.Damage))
 		n.alarms.Report(ctx, alarm.Source{Setting: "data"}, "it serves what it has, and writes nothing", h.Fault)
+		n.alarms.Report(ctx, alarm.Source{Setting: "data", Of: "damage"}, "it serves what is whole, and no conversation that needs what is lost", h.Damage)
 		if h.Final {
 			return fmt.Errorf("%w: %w", ErrStoreFailed, h.Fault)
 		}

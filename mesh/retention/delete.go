@@ -129,9 +129,10 @@ func (d *Deleter) deleteAll(ctx context.Context, rule string, victims []victim, 
 	return len(gone), err
 }
 
-// stays reports whether a thread is not deleted because something came in between.
+// stays reports whether a thread is not deleted because something came in between, or because
+// it is closed: it is damaged, and nothing of it may go unseen.
 func stays(err error) bool {
-	return errors.Is(err, errStays) || mesh.IsCode(err, mesh.NotFound) || mesh.IsCode(err, mesh.Precondition)
+	return errors.Is(err, errStays) || mesh.IsCode(err, mesh.NotFound) || mesh.IsCode(err, mesh.Precondition) || mesh.IsCode(err, mesh.DataLoss)
 }
 
 // Reconcile has forgotten what is kept about threads that are not there: a process was

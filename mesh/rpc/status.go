@@ -34,6 +34,7 @@ var grpcCodes = [...]codes.Code{
 	mesh.Canceled:        codes.Canceled,
 	mesh.Timeout:         codes.DeadlineExceeded,
 	mesh.Unsupported:     codes.Unimplemented,
+	mesh.DataLoss:        codes.DataLoss,
 }
 
 // GRPCCode returns the gRPC code of c, Internal for codes that do not exist.

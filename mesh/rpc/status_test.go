@@ -23,9 +23,10 @@ func TestEveryMeshCodeHasItsOwnGRPCCode(t *testing.T) {
 		mesh.Precondition: codes.FailedPrecondition, mesh.Conflict: codes.Aborted,
 		mesh.Exhausted: codes.ResourceExhausted, mesh.Unavailable: codes.Unavailable,
 		mesh.Canceled: codes.Canceled, mesh.Timeout: codes.DeadlineExceeded, mesh.Unsupported: codes.Unimplemented,
+		mesh.DataLoss: codes.DataLoss,
 	}
 	seen := make(map[codes.Code]mesh.Code)
-	for c := range mesh.Unsupported + 1 {
+	for c := range mesh.DataLoss + 1 {
 		got := rpc.GRPCCode(c)
 		if got != want[c] || got == codes.OK {
 			t.Errorf("GRPCCode(%v) = %v, want %v", c, got, want[c])
@@ -42,7 +43,7 @@ func TestEveryMeshCodeHasItsOwnGRPCCode(t *testing.T) {
 
 func TestGRPCCodesThatTheMeshDoesNotUseAskTheSameOfTheCaller(t *testing.T) {
 	for in, want := range map[codes.Code]mesh.Code{
-		codes.Unknown: mesh.Unknown, codes.DataLoss: mesh.Unknown, codes.AlreadyExists: mesh.Precondition,
+		codes.Unknown: mesh.Unknown, codes.AlreadyExists: mesh.Precondition,
 		codes.OutOfRange: mesh.Invalid, codes.Code(99): mesh.Unknown,
 	} {
 		if got := rpc.MeshCode(in); got != want {
@@ -55,7 +56,7 @@ func TestGRPCCodesThatTheMeshDoesNotUseAskTheSameOfTheCaller(t *testing.T) {
 }
 
 func TestAnErrorThatCrossesTheWireIsTheSameError(t *testing.T) {
-	for c := range mesh.Unsupported + 1 {
+	for c := range mesh.DataLoss + 1 {
 		for _, e := range []mesh.Error{
 			{Code: c},
 			{Code: c, Detail: "do this instead"},

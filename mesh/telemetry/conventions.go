@@ -85,6 +85,7 @@ const (
 	metricLimit      = "agentmesh.limit.trips"
 	metricCommit     = "agentmesh.log.commit.duration"
 	metricEvents     = "agentmesh.log.events"
+	metricUnchecked  = "agentmesh.log.unchecked"
 	metricDropped    = "agentmesh.telemetry.dropped"
 	metricDeleted    = "agentmesh.retention.deleted"
 )

@@ -103,16 +103,26 @@ func (t *Telemetry) Turns(running, waiting func() int) error {
 	if t == nil {
 		return nil
 	}
-	gauge := func(name, about string, count func() int) error {
-		_, err := t.meter.Int64ObservableGauge(name, metric.WithDescription(about),
-			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-				o.Observe(int64(count()))
-				return nil
-			}))
-		return err
+	return errors.Join(t.gauge(metricRunning, "Conversations that this node works on.", running),
+		t.gauge(metricWaiting, "Conversations that wait until this node works on them.", waiting))
+}
+
+// Unchecked has metrics tell how many records of the log were not checked yet since the node
+// started, as count says, which must not block.
+func (t *Telemetry) Unchecked(count func() int) error {
+	if t == nil || count == nil {
+		return nil
 	}
-	return errors.Join(gauge(metricRunning, "Conversations that this node works on.", running),
-		gauge(metricWaiting, "Conversations that wait until this node works on them.", waiting))
+	return t.gauge(metricUnchecked, "Records of the log that were not checked since the node started.", count)
+}
+
+func (t *Telemetry) gauge(name, about string, count func() int) error {
+	_, err := t.meter.Int64ObservableGauge(name, metric.WithDescription(about),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(count()))
+			return nil
+		}))
+	return err
 }
 
 // Committed counts an append of n events to the log, that took so long.

@@ -56,6 +56,10 @@ func (r *Runner) takeOver(ctx context.Context, key mesh.ThreadKey, which func(*t
 		return 0, err
 	}
 	n, err := (&driver{Config: r.Config, runner: r, key: key}).interrupt(ctx, text.MeshRestarted(), which)
+	if mesh.IsCode(err, mesh.DataLoss) {
+		r.Logger.ErrorContext(ctx, "a turn is left as it is: its conversation is damaged", "thread", key, "err", err)
+		err = nil
+	}
 	if failed := r.Leases.Release(context.WithoutCancel(ctx), l); err == nil {
 		err = failed
 	}

@@ -79,12 +79,12 @@ func TestEveryErrorHasACode(t *testing.T) {
 			t.Errorf("%s: code %d, want %d", reason, got.code, want)
 		}
 	}
-	if len(statusCodes) != int(mesh.Unsupported)+1 {
-		t.Errorf("%d rows for %d codes", len(statusCodes), int(mesh.Unsupported)+1)
+	if len(statusCodes) != int(mesh.DataLoss)+1 {
+		t.Errorf("%d rows for %d codes", len(statusCodes), int(mesh.DataLoss)+1)
 	}
 	without := map[mesh.Code]int{mesh.Invalid: -32602, mesh.NotFound: -32602, mesh.Denied: -31403,
 		mesh.Unauthenticated: -31401, mesh.Precondition: -32004, mesh.Unsupported: -32601}
-	for c := range mesh.Unsupported + 1 {
+	for c := range mesh.DataLoss + 1 {
 		want, ok := without[c]
 		if !ok {
 			want = -32603

@@ -70,6 +70,7 @@ var statusCodes = [...]int{
 	mesh.Canceled:        CodeInternal,
 	mesh.Timeout:         CodeInternal,
 	mesh.Unsupported:     CodeUnknownMethod,
+	mesh.DataLoss:        CodeInternal,
 }
 
 // maxShown bounds what of a client's text an error repeats, in bytes.

@@ -69,7 +69,7 @@ func TestModel_movesOnWhereAnotherModelMayDoBetter(t *testing.T) {
 	moves := map[mesh.Code]bool{
 		mesh.Unavailable: true, mesh.Exhausted: true, mesh.Timeout: true, mesh.Unauthenticated: true, mesh.Denied: true, mesh.NotFound: true,
 	}
-	for code := range mesh.Unsupported + 1 {
+	for code := range mesh.DataLoss + 1 {
 		t.Run(code.String(), func(t *testing.T) {
 			b := newBackup(t, []scripted.Step{fail(code)}, []scripted.Step{scripted.Say("I am ", "here.")})
 			text, err := ask(t.Context(), b.model, "")

@@ -45,6 +45,10 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 				return online(ctx, cfg.Data, store, acts, made, take)
 			},
 			Health: func() node.Health { return node.Health(store.Health()) },
-			Close:  func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
+			Unchecked: func() int {
+				done, all := store.Checked()
+				return int(all - done)
+			},
+			Close: func() error { return errors.Join(acts.Close(), store.Close()) }}, nil
 	}
 }

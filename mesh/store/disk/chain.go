@@ -20,6 +20,7 @@ import (
 type chain struct {
 	first, last int64 // positions; 0 for none
 	sum         memindex.Link
+	tail        memindex.Link // the hash of the last record
 	buf         []byte
 }
 
@@ -32,6 +33,7 @@ func (c *chain) add(n int64, kind byte, hash []byte) {
 	b := binary.BigEndian.AppendUint64(append(c.buf[:0], c.sum[:]...), uint64(n))
 	c.buf = append(append(b, kind&^segment.Dropped), hash...)
 	c.sum = sha256.Sum256(c.buf)
+	copy(c.tail[:], hash)
 }
 
 // linkEvent returns the hash of an event whose encoded head and data these are, after
@@ -107,15 +109,15 @@ func decodeTombstone(b []byte) (t tombstone, err error) {
 	return t, nil
 }
 
-// chained takes a record into the chain, which has hashes from the first one on that
+// take takes a record into the chain, which has hashes from the first one on that
 // has one.
-func (r *replay) chained(n int64, rec segment.Record) error {
+func (c *chain) take(n int64, rec segment.Record) error {
 	if rec.Hash == nil {
-		if r.s.chain.first > 0 {
-			return fmt.Errorf("it has no hash, and those from %d on have one", r.s.chain.first)
+		if c.first > 0 {
+			return fmt.Errorf("it has no hash, and those from %d on have one", c.first)
 		}
 		return nil
 	}
-	r.s.chain.add(n, rec.Kind, rec.Hash)
+	c.add(n, rec.Kind, rec.Hash)
 	return nil
 }

@@ -198,10 +198,13 @@ func (s *Store) commit(reqs []*request) {
 	recs := s.recs[:0]
 	s.buf = s.buf[:0]
 	for _, r := range reqs {
-		if r.batch != nil {
-			r.at, r.err = draft.Add(r.key, r.batch)
-			recs = s.appendBatch(recs, r, draft)
+		if r.batch == nil {
+			continue
 		}
+		if r.err = s.admit(r.key); r.err == nil {
+			r.at, r.err = draft.Add(r.key, r.batch)
+		}
+		recs = s.appendBatch(recs, r, draft)
 	}
 	events := len(recs)
 	changed := map[string]value{}
@@ -243,9 +246,10 @@ func (s *Store) publish(draft *memindex.Draft, recs []segment.Record, events int
 	draft.Commit()
 	s.book.Reserve(before + mesh.Pos(len(recs)))
 	for i := range recs {
-		s.unsaved += len(recs[i].Data)
-		if i >= events {
-			s.unsaved += changeWeight
+		if i < events {
+			s.unsaved += len(recs[i].Data) / eventShare
+		} else {
+			s.unsaved += len(recs[i].Data) + changeWeight
 			s.spent = append(s.spent, int64(before)+int64(i)+1)
 		}
 	}
@@ -302,6 +306,9 @@ func (s *Store) appendBatch(recs []segment.Record, r *request, draft *memindex.D
 // remove deletes a thread. Readers have it until that is on disk, so that nobody
 // sees it gone and then there again.
 func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
+	if err := s.admit(key); err != nil {
+		return err
+	}
 	positions, err := s.book.Whole("disk.Delete", key, last)
 	if err != nil {
 		return err
@@ -314,8 +321,8 @@ func (s *Store) remove(key mesh.ThreadKey, last mesh.Pos) error {
 	s.chain.add(int64(s.book.Last())+1, kindDeleted, recs[0].Hash)
 	s.book.Delete(key)
 	s.book.Reserve(s.book.Last() + 1)
+	s.log.Drop(numbers(positions), true) // at once with it, for who checks, and for a checkpoint
 	s.index.Unlock()
-	s.log.Drop(numbers(positions), true)
 	s.wakeKeeper()
 	return nil
 }

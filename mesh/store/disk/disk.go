@@ -19,15 +19,21 @@
 // there is room again; after a sync that failed nothing is written any more. [Store.Health]
 // tells both.
 //
-// It is not for several processes, keeps an index of all threads in memory (12
-// bytes an event, 40 more for each that has an id), and reads the whole folder
-// when it opens.
+// It opens from an index file, which the log is ahead of, and reads what came after that.
+// All that was there is checked in the background, and by who reads it before: what is not
+// what was written is not served, and closes its thread, with mesh.DataLoss. [Store.Health]
+// tells that, too.
+//
+// It is not for several processes, and keeps an index of all threads in memory (some 300
+// bytes each; of those that were written to, 12 bytes an event and 40 more for each that has
+// an id).
 package disk
 
 import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -44,6 +50,8 @@ type Options struct {
 	Address string
 	// Logger hears of damage and of commits that failed. The default discards.
 	Logger *slog.Logger
+	// Rebuild makes the index of the log, whatever the index file has.
+	Rebuild bool
 
 	// By default all, the real disk, and the size of package segment; tests have
 	// others.
@@ -51,6 +59,7 @@ type Options struct {
 	disk       segment.Disk
 	size       int64
 	at         func(step string) // hears of the steps of a conversion
+	unchecked  bool              // nothing is checked in the background
 }
 
 // Store implements [threadlog.Backend] and [state.Store]. Use [Open].
@@ -78,14 +87,14 @@ type Store struct {
 	// reads it without.
 	index   sync.RWMutex
 	book    memindex.Book
-	chain   chain            // over all records
-	pending map[string]value // by key, those that the file has not yet
-	spent   []int64          // records of values that a checkpoint makes useless
-	unsaved int              // bytes of records since the last checkpoint
-	saved   mesh.Pos         // of the last checkpoint
-
-	tidy chan struct{} // capacity 1: the keeper has something to do
-	kept chan struct{} // closed when the keeper has ended
+	chain   chain                    // over all records
+	pending map[string]value         // by key, those that the file has not yet
+	spent   []int64                  // records of values that a checkpoint makes useless
+	unsaved int                      // bytes of records since the last checkpoint
+	saved   mesh.Pos                 // of the last checkpoint
+	ill     map[mesh.ThreadKey]error // threads that are closed, and why
+	tidy    chan struct{}            // capacity 1: the keeper has something to do
+	kept    chan struct{}            // closed when the keeper has ended
 
 	// The committer's own.
 	commits int
@@ -95,15 +104,23 @@ type Store struct {
 	buf     []byte           // of recs
 	linking []byte           // of linkEvent
 
-	saving sync.Mutex // one checkpoint at a time; guards hurt
-	hurt   bool       // one panicked; bbolt may hold its locks
+	saving  sync.Mutex // one checkpoint at a time; guards hurt and changes of threads
+	hurt    bool       // one panicked; bbolt may hold its locks
+	threads index
+
+	seen    memory
+	opening chain         // as it was when the folder was opened
+	opened  mesh.Pos      // what came after it is of this process
+	checked atomic.Int64  // up to which position the background check has come
+	stop    chan struct{} // closed to end the check
+	ended   chan struct{} // closed when it has ended
 
 	beginning sync.Mutex // one transaction of the file begins at a time; guards torn
 	torn      error      // the fault at which one did
 }
 
-// Open opens the folder of the file at path, makes both if need be, and checks
-// and indexes all that it holds. Close the store after use.
+// Open opens the folder of the file at path, makes both if need be, and begins to check all
+// that it holds. Close the store after use.
 //
 // It returns a Precondition error that says what to do if another process uses
 // the folder, if the folder cannot be written, if something in it is damaged or
@@ -123,6 +140,7 @@ func Open(path string, opts Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		path: path, opts: opts, hold: h, logger: opts.Logger, pending: map[string]value{}, changed: make(chan struct{}),
+		threads: index{path: indexPath(path)}, ill: map[mesh.ThreadKey]error{}, stop: make(chan struct{}), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), tidy: make(chan struct{}, 1), kept: make(chan struct{}),
 	}
 	defer func() {
@@ -138,18 +156,19 @@ func Open(path string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.db, err = openFile(path, false); err != nil {
+	if s.db, err = openFile(path, valuesPage, false); err != nil {
 		return nil, damaged(path, err)
 	}
-	if err := s.replay(saved); err != nil {
+	if err := s.openLog(saved); err != nil {
 		return nil, err
 	}
 	if err := mark(path); err != nil {
 		return nil, err
 	}
 	s.logger.Info("store opened", "path", path, "events", s.book.Records(), "took", time.Since(start))
-	go s.commitLoop() // Close waits for both
+	go s.commitLoop() // Close waits for all three
 	go s.keep()
+	go s.checkAll()
 	return s, nil
 }
 
@@ -167,6 +186,8 @@ func (s *Store) Close() error {
 	if !first {
 		return nil
 	}
+	close(s.stop)
+	<-s.ended
 	close(s.tidy)
 	<-s.kept
 	s.checkpoint() // without it, the next start reads more of the log
@@ -186,6 +207,7 @@ func (s *Store) closeFiles() error {
 	if s.db != nil && !s.hurt && s.torn == nil {
 		errs = append(errs, guard(s.db.Close))
 	}
+	errs = append(errs, s.threads.close())
 	return errors.Join(errs...)
 }
 

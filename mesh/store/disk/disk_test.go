@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(migrateEnv); path != "" {
 		os.Exit(migrateChild(path))
 	}
+	if path := os.Getenv(indexEnv); path != "" {
+		os.Exit(indexChild(path))
+	}
 	if path := os.Getenv(fullEnv); path != "" {
 		if err := full(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -304,9 +304,12 @@ func TestAPanicOfTheFileStopsNeitherTheLogNorTheProcess(t *testing.T) {
 	}
 }
 
+// Damage that comes while the folder is open closes the thread, with words that name the
+// place; others go on, and who looks at the store's health is told.
 func TestDamageThatIsFoundWhileReadingIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
 	s := openAt(t, path)
+	well := s.Health()
 	if _, err := s.Append(t.Context(), logtest.Key(1), fact("as it was")); err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +322,21 @@ func TestDamageThatIsFoundWhileReadingIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, readErr := s.Read(t.Context(), logtest.Key(1), 0, 1)
-	_, scanErr := s.Scan(t.Context(), 0, 1)
-	for _, err := range []error{readErr, scanErr} {
-		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) == "" {
+	_, appendErr := s.Append(t.Context(), logtest.Key(1), fact("more"))
+	for _, err := range []error{readErr, appendErr, s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos)} {
+		if !mesh.IsCode(err, mesh.DataLoss) || !strings.Contains(mesh.DetailOf(err), filepath.Base(name)+", byte ") || !strings.Contains(mesh.DetailOf(err), "record 1") {
 			t.Errorf("got %v", err)
 		}
+	}
+	<-well.Changed
+	if h := s.Health(); h.Fault != nil || !mesh.IsCode(h.Damage, mesh.DataLoss) {
+		t.Errorf("its health is %+v", h)
+	}
+	if _, err := s.Append(t.Context(), logtest.Key(2), fact("of another")); err != nil {
+		t.Error(err)
+	}
+	if recs, err := s.Scan(t.Context(), 0, 9); err != nil || len(recs) != 1 || recs[0].Thread != logtest.Key(2) {
+		t.Errorf("a scan has %v, %v", recs, err)
 	}
 }
 

@@ -177,7 +177,7 @@ func (s *Store) newFile(saved mesh.Pos, later int, fill func(*bolt.Tx) error) er
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	db, err := openFile(tmp, false)
+	db, err := openFile(tmp, valuesPage, false)
 	if err != nil {
 		return err
 	}

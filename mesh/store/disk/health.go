@@ -17,6 +17,9 @@ type Health struct {
 	// Final says that nothing is written any more: what is on disk is known only when
 	// the folder is opened again.
 	Final bool
+	// Damage is the first thing that was found in the folder and is not what was written;
+	// nil if nothing was. Threads that need it are closed; the others go on.
+	Damage error
 	// Changed is closed when the next Health is another.
 	Changed <-chan struct{}
 }
@@ -71,6 +74,7 @@ func (s *Store) setHealth(h Health) {
 	if was.Final {
 		return
 	}
+	h.Damage = was.Damage
 	s.health = h
 	if (was.Fault == nil) != (h.Fault == nil) || was.Final != h.Final {
 		close(s.changed)
@@ -80,6 +84,20 @@ func (s *Store) setHealth(h Health) {
 		s.probing = true
 		time.AfterFunc(probeTime, s.probe)
 	}
+}
+
+// noteDamage notes damage; false if it is not the first.
+func (s *Store) noteDamage(d error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.health.Damage == nil
+	if first {
+		s.health.Damage = mesh.Errorf(mesh.DataLoss, "disk.check",
+			"The node's data folder is damaged, and conversations are closed that need what is lost; its operator must restore a copy: %w", d)
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	return first
 }
 
 // probe has the committer look whether it can commit again.

@@ -89,7 +89,7 @@ func (s *Store) steps(version *int) error {
 	if *version == s.newest() {
 		return nil
 	}
-	db, err := openFile(s.path, false)
+	db, err := openFile(s.path, valuesPage, false)
 	if err != nil {
 		return err
 	}

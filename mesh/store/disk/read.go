@@ -3,11 +3,13 @@ package disk
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/segment"
 	"agentmesh/mesh/threadlog"
+	"agentmesh/mesh/threadlog/memindex"
 )
 
 // pageBytes bounds the data of one page; one record is always returned.
@@ -18,87 +20,172 @@ const atOnce = 256
 
 // A page collects events up to a size.
 type page struct {
+	s     *Store
 	recs  []threadlog.Record
 	bytes int
-	seen  int // records that were read, also those that are no events
+	seen  int   // records that were read, also those that are no events
+	at    int64 // the last of them
 	full  bool
 	err   error
+	last  linked          // of a page of one thread, the last event that was seen
+	of    *mesh.ThreadKey // whose events they must be; nil for all
+	next  mesh.Seq        // of its next one
+}
+
+// A linked is an event and its hash.
+type linked struct {
+	seq  mesh.Seq
+	link memindex.Link
 }
 
 // add returns false when the page is full or the record cannot be read.
 func (p *page) add(number int64, rec segment.Record) bool {
+	p.at = number
 	if p.seen++; rec.Kind != kindEvent {
-		return true
+		if p.of != nil {
+			p.err = p.s.damageAt(number)
+		}
+		return p.of == nil
 	}
 	r, err := decode(rec.Data)
+	if err == nil && p.of != nil && (r.key != *p.of || r.seq != p.next) {
+		err = errForm
+	}
 	if err != nil {
-		p.err = fmt.Errorf("the event at position %d: %w", number, err)
+		p.err = p.s.damageAt(number)
 		return false
 	}
 	if p.bytes += len(r.Data); p.bytes > pageBytes && len(p.recs) > 0 {
 		p.full = true
 		return false
 	}
-	p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: mesh.Pos(number), Thread: r.key, Decision: r.Decision, Data: r.Data})
+	p.next++
+	there, err := p.vouch(number, rec, r)
+	if err != nil {
+		p.err = err
+		return false
+	}
+	if !there && p.of != nil {
+		p.seen--
+		return false
+	}
+	if there {
+		p.recs = append(p.recs, threadlog.Record{Seq: r.seq, Pos: mesh.Pos(number), Thread: r.key, Decision: r.Decision, Data: r.Data})
+	}
 	return true
+}
+
+// vouch checks that the event follows the one before it, unless it was checked already or is
+// of this process; false if its thread was deleted.
+func (p *page) vouch(number int64, rec segment.Record, r record) (there bool, err error) {
+	if pos := mesh.Pos(number); pos > p.s.opened || number <= p.s.checked.Load() {
+		return true, nil
+	}
+	before := p.last
+	if p.of == nil {
+		before = p.s.seen.of(r.key)
+	}
+	if before.seq != r.seq-1 {
+		var ok bool
+		before.link, ok, err = p.s.hashBefore(r.key, r.seq, number)
+		if mesh.IsCode(err, mesh.DataLoss) && p.of == nil {
+			return false, nil // its thread is closed
+		}
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	var is memindex.Link
+	copy(is[:], rec.Hash)
+	if p.last = (linked{r.seq, is}); p.of == nil {
+		p.s.seen.note(r.key, p.last)
+	}
+	if rec.Hash == nil {
+		return true, nil // of before there were hashes
+	}
+	if want, _ := linkEvent(nil, before.link, rec.Data[:len(rec.Data)-len(r.Data)], r.Data); want != is {
+		return false, p.s.damageAt(number)
+	}
+	return true, nil
 }
 
 // Read implements [threadlog.Store].
 func (s *Store) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]threadlog.Record, error) {
 	const op = "disk.Read"
+	var missed int64 // a record that was there no more
 	for {
 		if err := s.readable(ctx, op); err != nil {
 			return nil, err
 		}
-		s.index.RLock()
-		positions := s.book.Positions(key, after, limit)
-		s.index.RUnlock()
+		positions, err := s.places(key, after, limit)
+		if err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 		if len(positions) == 0 {
 			return nil, nil
 		}
-		var p page
-		whole, err := s.readPage(&p, positions)
-		if err != nil {
-			return nil, s.failed(op, err)
+		if missed > 0 && slices.Contains(positions, mesh.Pos(missed)) {
+			return nil, s.broken(op, key, s.damageAt(missed)) // it was dropped, and its thread was not
 		}
-		if whole {
+		p := page{s: s, of: &key, next: max(after, 0) + 1}
+		if missed, err = s.readPage(&p, positions); err != nil {
+			return nil, s.broken(op, key, err)
+		}
+		if missed == 0 {
 			return p.recs, nil
 		}
 		// It was deleted meanwhile: see what is there now.
 	}
 }
 
-// readPage returns false if a record is there no more.
-func (s *Store) readPage(p *page, positions []mesh.Pos) (whole bool, err error) {
+// readPage returns a record that is there no more, 0 if all are.
+func (s *Store) readPage(p *page, positions []mesh.Pos) (missed int64, err error) {
 	for len(positions) > 0 && !p.full {
 		some := positions[:min(len(positions), atOnce)]
 		positions = positions[len(some):]
 		p.seen = 0
-		if err := s.log.Read(numbers(some), p.add); err != nil || p.err != nil {
-			return false, cmp.Or(err, p.err)
+		err := s.log.Read(numbers(some), func(n int64, rec segment.Record) bool {
+			if n != int64(some[p.seen]) {
+				return false
+			}
+			return p.add(n, rec)
+		})
+		if err != nil || p.err != nil {
+			return 0, cmp.Or(err, p.err)
 		}
 		if !p.full && p.seen < len(some) {
-			return false, nil
+			return int64(some[p.seen]), nil
 		}
 	}
-	return true, nil
+	return 0, nil
 }
 
-// Scan implements [threadlog.Store].
+// Scan implements [threadlog.Store]. What is damaged is not there: its thread is closed.
 func (s *Store) Scan(ctx context.Context, after mesh.Pos, limit int) ([]threadlog.Record, error) {
 	const op = "disk.Scan"
-	var p page
+	p := page{s: s}
 	for at := max(int64(after), 0); len(p.recs) < limit && !p.full; {
 		if err := s.readable(ctx, op); err != nil {
 			return nil, err
 		}
-		some := s.log.After(at, min(limit-len(p.recs), atOnce))
+		some, err := s.log.After(at, min(limit-len(p.recs), atOnce))
+		if err != nil {
+			return nil, s.failed(op, err)
+		}
 		if len(some) == 0 {
 			break
 		}
 		at = some[len(some)-1]
-		if err := s.log.Read(some, p.add); err != nil || p.err != nil {
-			return nil, s.failed(op, cmp.Or(err, p.err))
+		err = s.log.Read(some, p.add)
+		err, p.err = cmp.Or(err, p.err), nil
+		var d *segment.Damage
+		if errors.As(err, &d) {
+			s.damage(d)
+			at = max(d.Last, p.at)
+			continue
+		}
+		if err != nil {
+			return nil, s.failed(op, err)
 		}
 	}
 	return p.recs, nil

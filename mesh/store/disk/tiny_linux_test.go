@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
 
@@ -106,4 +107,41 @@ func TestAFolderOnAFullDiskIsOpened(t *testing.T) {
 	if _, err := s.Append(t.Context(), logtest.Key(1), large); err != nil {
 		t.Errorf("with room: %v", err)
 	}
+}
+
+// finding C6: a checkpoint that finds no room, or fails otherwise, costs nothing but a longer
+// start, and is made when there is room.
+func TestACheckpointThatFailsIsMadeLater(t *testing.T) {
+	dir := tiny(t, "1m")
+	path := filled(t)
+	there := filepath.Join(dir, "mesh.index")
+	if err := errors.Join(copyFile(indexPath(path), there), os.Remove(indexPath(path)), os.Symlink(there, indexPath(path))); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, path)
+	add := func() {
+		t.Helper()
+		for i := range 400 {
+			if _, err := s.Append(t.Context(), logtest.Key(i), fact("more")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	was := s.threads.has.upTo
+	room := fillUp(t, dir)
+	add()
+	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.checkpoint()
+	}
+	if s.threads.has.upTo != was || s.Health().Fault != nil {
+		t.Fatalf("without room the index came from %d to %d, its health is %+v", was, s.threads.has.upTo, s.Health())
+	}
+	add()
+	wantIndex(t, path)
+	room()
+	indexOf(t, s)
+	wantIndex(t, path)
 }

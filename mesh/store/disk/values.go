@@ -24,11 +24,19 @@ var (
 	keyVersion    = []byte("version")    // of the folder
 )
 
-// The keeper brings values into the file when the log has grown by saveBytes, and
-// a change counts as changeWeight bytes more: pending ones are in memory.
+// The keeper brings values and the index into their files when the log has grown by saveBytes.
+// A change counts as changeWeight bytes more: pending ones are in memory. Of events a part
+// counts, for what the next start reads of them costs less than the rows of their threads.
 const (
 	saveBytes    = 4 << 20
 	changeWeight = 4 << 10
+	eventShare   = 4
+)
+
+// Sizes of bbolt's pages. Rows of the index are small, and those of a checkpoint far apart.
+const (
+	valuesPage = 16 << 10
+	indexPage  = 4 << 10
 )
 
 var (
@@ -37,11 +45,11 @@ var (
 )
 
 // openFile opens the file and survives what damage does to bbolt.
-func openFile(path string, readOnly bool) (db *bolt.DB, err error) {
+func openFile(path string, page int, readOnly bool) (db *bolt.DB, err error) {
 	err = guard(func() error {
 		db, err = bolt.Open(path, 0o600, &bolt.Options{
 			Timeout:      time.Second,
-			PageSize:     16 << 10,
+			PageSize:     page,
 			FreelistType: bolt.FreelistMapType,
 			ReadOnly:     readOnly,
 			NoStatistics: true,
@@ -86,7 +94,7 @@ func isFault(err error) bool {
 // writing, bbolt looks for free pages in a goroutine of its own, where nobody
 // could recover from what it finds.
 func readFile(path string, fn func(*bolt.Tx) error) error {
-	db, err := openFile(path, true)
+	db, err := openFile(path, valuesPage, true)
 	if err != nil {
 		return err
 	}
@@ -162,18 +170,31 @@ func (s *Store) wakeKeeper() {
 	}
 }
 
-// checkpoint brings what the log says of values into the file. What fails is
-// still in the log, and tried again the next time.
+// checkpoint brings what the log says of values into their file, and then what it says of
+// threads into the index file. What fails is still in the log, and tried again the next
+// time.
 func (s *Store) checkpoint() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.index.Lock()
 	before, upTo, changes, spent := s.saved, s.book.Last(), maps.Clone(s.pending), s.spent
 	s.spent = nil
+	threads := s.diff()
 	s.index.Unlock()
-	if upTo == before || s.hurt {
+	if s.hurt {
 		return
 	}
+	if upTo > before && !s.saveValues(upTo, changes, spent) {
+		return
+	}
+	if err := s.saveThreads(threads); err != nil {
+		s.logger.Error("the index of threads could not be saved; the next start reads more of the log", "path", s.threads.path, "err", err)
+	}
+}
+
+// saveValues brings the values into the file, with which these records are spent; false if
+// that failed. The caller holds saving.
+func (s *Store) saveValues(upTo mesh.Pos, changes map[string]value, spent []int64) bool {
 	err := guard(func() error {
 		tx, err := s.begin(true)
 		if err != nil {
@@ -208,9 +229,10 @@ func (s *Store) checkpoint() {
 	s.index.Unlock()
 	if err != nil {
 		s.logger.Error("values could not be brought into their file; they are in the log", "path", s.path, "err", err)
-		return
+		return false
 	}
 	s.log.Drop(spent, false)
+	return true
 }
 
 func putValue(b *bolt.Bucket, key []byte, v state.Value) error {

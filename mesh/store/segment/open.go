@@ -17,9 +17,9 @@ import (
 // has a hash. The bytes are lent.
 type Visit func(number int64, r Record) error
 
-// Open reads a log, all of it, and calls visit for each record in order. Close
-// it after use. It returns an error that is ErrDamaged for what nobody wrote so,
-// and changes nothing then.
+// Open opens a log, reads it from Options.From on, and calls visit for each record from
+// there in order. Close it after use. It returns an error that is ErrDamaged for what
+// nobody wrote so, as far as it has read, and changes nothing then.
 //
 // What follows the last frame was torn, and is zeroed at the latest before the next is written, if it can have come from
 // one frame that was being written when power went: its header is cut off, or it
@@ -42,6 +42,12 @@ func Open(dir string, opts Options, visit Visit) (_ *Log, err error) {
 	for i, first := range firsts {
 		if first != l.last+1 {
 			return nil, fmt.Errorf("%w: %s: it begins at record %d, and %d is the next", ErrDamaged, segPath(dir, first), first, l.last+1)
+		}
+		if i < len(firsts)-1 && firsts[i+1] > first && firsts[i+1] <= opts.From {
+			if err := l.skip(first, firsts[i+1]); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		torn, err := l.load(first, i == len(firsts)-1, visit)
 		if err != nil {
@@ -99,40 +105,20 @@ const (
 // load reads a segment. Of the last one it returns how many bytes after its end
 // are not zeros, as far as they were torn.
 func (l *Log) load(first int64, last bool, visit Visit) (torn int, err error) {
-	path := segPath(l.dir, first)
-	mode := os.O_RDWR
-	if l.opts.ReadOnly {
-		mode = os.O_RDONLY
-	}
-	f, err := os.OpenFile(path, mode, 0)
+	seg, err := l.add(first)
 	if err != nil {
 		return 0, err
 	}
-	seg := &segment{first: first, path: path, file: f}
-	l.segs = append(l.segs, seg)
-	st, err := f.Stat()
+	path := seg.path
+	b, err := l.contents(seg, seg.size)
 	if err != nil {
 		return 0, err
-	}
-	seg.size = st.Size()
-	if seg.size > maxFrame {
-		return 0, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, seg.size)
-	}
-	if int64(cap(l.scratch)) < seg.size {
-		l.scratch = make([]byte, seg.size)
-	}
-	b := l.scratch[:seg.size]
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return 0, err
-	}
-	if !seg.readHead(b) {
-		return 0, fmt.Errorf("%w: %s is no segment", ErrDamaged, path)
 	}
 	for {
 		rest := b[seg.end:]
 		h, ok := readHeader(seg.salt, rest)
 		if ok && h.first == l.last+1 {
-			err := seg.readFrame(h, rest[:h.size], l.opts.Broken, visit)
+			err := seg.readFrame(h, rest[:h.size], l.opts.Broken, l.visitor(seg, visit))
 			if err == nil {
 				l.last += int64(h.count)
 				continue
@@ -146,6 +132,70 @@ func (l *Log) load(first int64, last bool, visit Visit) (torn int, err error) {
 			return dirty, nil
 		}
 		return 0, fmt.Errorf("%w: %s: what follows record %d, at byte %d, is not what was written", ErrDamaged, path, l.last, seg.end)
+	}
+}
+
+// add opens the file of a segment, makes it the last one, and reads its head.
+func (l *Log) add(first int64) (*segment, error) {
+	path := segPath(l.dir, first)
+	mode := os.O_RDWR
+	if l.opts.ReadOnly {
+		mode = os.O_RDONLY
+	}
+	f, err := os.OpenFile(path, mode, 0)
+	if err != nil {
+		return nil, err
+	}
+	seg := &segment{first: first, path: path, file: f}
+	l.segs = append(l.segs, seg)
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if seg.size = st.Size(); seg.size > maxFrame {
+		return nil, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, seg.size)
+	}
+	head := make([]byte, min(seg.size, int64(fileHead)))
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return nil, err
+	}
+	if !seg.readHead(head) {
+		return nil, fmt.Errorf("%w: %s is no segment", ErrDamaged, path)
+	}
+	return seg, nil
+}
+
+// skip takes in a segment that is not read; next is the first number of the one after it.
+func (l *Log) skip(first, next int64) error {
+	seg, err := l.add(first)
+	if err != nil {
+		return err
+	}
+	seg.unread, l.last = next-first, next-1
+	return nil
+}
+
+// contents reads the first n bytes of the file. They are lent until the next file is read.
+func (l *Log) contents(seg *segment, n int64) ([]byte, error) {
+	if int64(cap(l.scratch)) < n {
+		l.scratch = make([]byte, max(n, min(l.size, defaultSize)))
+	}
+	b := l.scratch[:n]
+	_, err := seg.file.ReadAt(b, 0)
+	return b, err
+}
+
+// visitor is visit for the records from Options.From on; of those before, it drops what
+// is spent.
+func (l *Log) visitor(seg *segment, visit Visit) Visit {
+	return func(n int64, r Record) error {
+		if n >= l.opts.From {
+			return visit(n, r)
+		}
+		if r.Kind&Dropped == 0 && l.opts.Spent != nil && l.opts.Spent(n, r.Kind) {
+			seg.drop(n, r.size())
+		}
+		return nil
 	}
 }
 
@@ -245,16 +295,19 @@ func isTorn(salt uint32, h header, ok bool, rest []byte, at int64) bool {
 }
 
 // followed reports whether a frame begins anywhere after the first byte.
-func followed(salt uint32, b []byte) bool {
+func followed(salt uint32, b []byte) bool { return frameAfter(salt, b) > 0 }
+
+// frameAfter returns where the first frame begins after the first byte, 0 if none does.
+func frameAfter(salt uint32, b []byte) int {
 	mark := binary.LittleEndian.AppendUint32(nil, magic)
-	for b = b[min(1, len(b)):]; ; b = b[1:] {
-		i := bytes.Index(b, mark)
+	for at := min(1, len(b)); ; at++ {
+		i := bytes.Index(b[at:], mark)
 		if i < 0 {
-			return false
+			return 0
 		}
-		b = b[i:]
-		if _, ok := readHeader(salt, b); ok {
-			return true
+		at += i
+		if _, ok := readHeader(salt, b[at:]); ok {
+			return at
 		}
 	}
 }

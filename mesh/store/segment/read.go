@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"fmt"
 	"os"
 	"slices"
 )
@@ -13,20 +12,37 @@ const (
 	maxGap  = 4 << 10
 )
 
-// After returns at most limit numbers of records that are there, above that one.
-func (l *Log) After(after int64, limit int) []int64 {
+// After returns at most limit numbers of records that are there, above that one. Fewer
+// need not be the last.
+func (l *Log) After(after int64, limit int) ([]int64, error) {
+	for {
+		out, unread := l.after(after, limit)
+		if len(out) > 0 || unread == nil {
+			return out, nil
+		}
+		if err := l.read(unread); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// after is After up to a segment that was not read, which it returns.
+func (l *Log) after(after int64, limit int) (out []int64, unread *segment) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var out []int64
 	i, _ := slices.BinarySearchFunc(l.segs, after+1, func(s *segment, n int64) int { return int(min(max(s.first-n, -1), 1)) })
 	for _, seg := range l.segs[max(i-1, 0):] {
-		for i := max(after+1-seg.first, 0); i < int64(len(seg.offsets)) && len(out) < limit; i++ {
+		from := max(after+1-seg.first, 0)
+		if seg.unread > from && len(out) < limit {
+			return out, seg
+		}
+		for i := from; i < int64(len(seg.offsets)) && len(out) < limit; i++ {
 			if seg.has(i) {
 				out = append(out, seg.first+i)
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Read calls fn with the records of these numbers, which ascend, until it
@@ -63,12 +79,25 @@ type place struct {
 // run finds the first records of numbers that can be read at once, and those
 // before them that are dropped.
 func (l *Log) run(numbers []int64) (run, error) {
+	for {
+		r, unread, err := l.tryRun(numbers)
+		if unread == nil {
+			return r, err
+		}
+		if err := l.read(unread); err != nil {
+			return run{}, err
+		}
+	}
+}
+
+// tryRun is run, unless the first of them is in a segment that was not read, which it
+// returns.
+func (l *Log) tryRun(numbers []int64) (r run, unread *segment, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.segs == nil {
-		return run{}, os.ErrClosed
+		return run{}, nil, os.ErrClosed
 	}
-	var r run
 	for _, n := range numbers {
 		seg := l.segment(n)
 		if seg == nil || !seg.has(n-seg.first) {
@@ -78,7 +107,19 @@ func (l *Log) run(numbers []int64) (run, error) {
 			r.skip++
 			continue
 		}
+		if seg.unread > 0 {
+			if len(r.places) > 0 {
+				break
+			}
+			return run{}, seg, nil
+		}
 		off := int64(seg.offsets[n-seg.first])
+		if off == 0 && len(r.places) == 0 {
+			return run{}, nil, &Damage{seg.path, seg.before(n), n, n}
+		}
+		if off == 0 {
+			break
+		}
 		end := seg.endOf(n)
 		if len(r.places) > 0 && (seg != r.seg || off-r.end > maxGap || end-r.places[0].offset > maxRead) {
 			break
@@ -89,7 +130,7 @@ func (l *Log) run(numbers []int64) (run, error) {
 	if r.seg != nil {
 		r.seg.using.RLock() // under l.mu, so that nobody has closed it
 	}
-	return r, nil
+	return r, nil, nil
 }
 
 // segment returns the one that has the number, nil if none has.
@@ -98,7 +139,7 @@ func (l *Log) segment(number int64) *segment {
 	if !ok {
 		i--
 	}
-	if i < 0 || number-l.segs[i].first >= int64(len(l.segs[i].offsets)) {
+	if i < 0 || number-l.segs[i].first >= l.segs[i].count() {
 		return nil
 	}
 	return l.segs[i]
@@ -107,10 +148,22 @@ func (l *Log) segment(number int64) *segment {
 // endOf returns where the record ends, or somewhat behind that: where the next
 // one is.
 func (seg *segment) endOf(number int64) int64 {
-	if next := number - seg.first + 1; next < int64(len(seg.offsets)) {
-		return int64(seg.offsets[next])
+	for _, off := range seg.offsets[number-seg.first+1:] {
+		if off > 0 { // else that one is lost
+			return int64(off)
+		}
 	}
 	return seg.end
+}
+
+// before returns where the last record begins that is there before a lost one.
+func (seg *segment) before(number int64) int64 {
+	for i := number - seg.first - 1; i >= 0; i-- {
+		if seg.offsets[i] > 0 {
+			return int64(seg.offsets[i])
+		}
+	}
+	return int64(fileHead)
 }
 
 func (r run) read(fn func(int64, Record) bool) (more bool, err error) {
@@ -127,7 +180,7 @@ func (r run) read(fn func(int64, Record) bool) (more bool, err error) {
 	for _, p := range r.places {
 		rec, _, ok := readRecord(p.number, b[p.offset-start:])
 		if !ok || rec.Kind&Dropped != 0 {
-			return false, fmt.Errorf("%w: %s: record %d, at byte %d, is not what was written", ErrDamaged, r.seg.path, p.number, p.offset)
+			return false, &Damage{r.seg.path, p.offset, p.number, p.number}
 		}
 		if !fn(p.number, rec) {
 			return false, nil

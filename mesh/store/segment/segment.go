@@ -12,9 +12,13 @@
 // [Open]. A torn frame was never acknowledged, and goes; damage is refused, and
 // the files stay as they are.
 //
-// One goroutine appends, others read and sweep at any time. A reader waits for no
-// sync and sees nothing that is not on disk. It knows numbers and bytes, nothing
-// of what they mean, and keeps four bytes a record in memory.
+// [Open] reads what it is asked to, and of the segments before that the heads alone;
+// such a segment is read, and checked, whole when somebody first wants a record of it,
+// or by [Log.Check].
+//
+// One goroutine appends, others read, check and sweep at any time. A reader waits for
+// no sync and sees nothing that is not on disk. It knows numbers and bytes, nothing
+// of what they mean, and keeps four bytes a record in memory of what it has read.
 package segment
 
 import (
@@ -49,6 +53,12 @@ type Options struct {
 	Size int64
 	// AtLeast is the number of a record that is known to have been there.
 	AtLeast int64
+	// From is the first record that Open visits: segments that end before it are not
+	// read. By default it is the first of all.
+	From int64
+	// Spent, if set, is asked of each record that is not visited, when its segment is
+	// read, whether nobody needs it any more; such a one is dropped.
+	Spent func(number int64, kind byte) bool
 	// Disk does what may fail on a disk. By default it is the real one.
 	Disk Disk
 	// ReadOnly leaves the files as they are: nothing may be appended.
@@ -98,10 +108,12 @@ type Log struct {
 	stopped error
 	wanted  int64     // bytes of the last frame that could not be written
 	torn    int       // bytes behind the last frame that are still to be zeroed
-	scratch []byte    // of Open
 	next    chan made // of the segment that is made ready; nil while none is
 
 	sweeping sync.Mutex // one sweep at a time; also held by Hold
+
+	reading sync.Mutex // one file at a time is read whole; guards scratch
+	scratch []byte
 }
 
 // A segment is one file.
@@ -117,7 +129,8 @@ type segment struct {
 	file  *os.File
 
 	// Guarded by Log.mu.
-	offsets []uint32 // of its records in the file, also of those that are dropped
+	unread  int64    // how many records it has, while the file has not been read
+	offsets []uint32 // of its records in the file, also of those that are dropped; 0 of one that is lost
 	gone    []uint64 // a bit for each record that is dropped; it may be short
 	end     int64    // where the next frame goes
 	dropped []int64  // numbers of those that are gone, and in the file
@@ -125,9 +138,12 @@ type segment struct {
 	erase   bool     // some of dropped must go
 }
 
+// count is how many records the segment has, also such as are dropped.
+func (seg *segment) count() int64 { return max(seg.unread, int64(len(seg.offsets))) }
+
 // has reports whether the i-th record is there.
 func (seg *segment) has(i int64) bool {
-	return i < int64(len(seg.offsets)) && (i/64 >= int64(len(seg.gone)) || seg.gone[i/64]&(1<<(i%64)) == 0)
+	return i < seg.count() && (i/64 >= int64(len(seg.gone)) || seg.gone[i/64]&(1<<(i%64)) == 0)
 }
 
 // lose notes that the i-th record is dropped.

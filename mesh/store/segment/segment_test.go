@@ -61,11 +61,14 @@ func all(t testing.TB, l *Log) map[int64]Record {
 	t.Helper()
 	got := map[int64]Record{}
 	for after := int64(0); ; {
-		numbers := l.After(after, 7)
+		numbers, err := l.After(after, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(numbers) == 0 {
 			return got
 		}
-		err := l.Read(numbers, func(n int64, r Record) bool {
+		err = l.Read(numbers, func(n int64, r Record) bool {
 			got[n] = r
 			return true
 		})
@@ -290,7 +293,7 @@ func TestReadersMeetWholeRecords(t *testing.T) {
 				default:
 				}
 				var after int64
-				for numbers := l.After(0, 50); len(numbers) > 0; numbers = l.After(after, 50) {
+				for numbers, _ := l.After(0, 50); len(numbers) > 0; numbers, _ = l.After(after, 50) {
 					after = numbers[len(numbers)-1]
 					err := l.Read(numbers, func(n int64, r Record) bool {
 						if want := fmt.Sprint("record ", n); string(r.Data) != want {

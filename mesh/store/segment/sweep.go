@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Drop takes the records from readers at once. [Log.Sweep] takes them out of
@@ -17,11 +18,36 @@ func (l *Log) Drop(numbers []int64, erase bool) {
 		if seg == nil || !seg.has(n-seg.first) {
 			continue
 		}
-		seg.waste += seg.endOf(n) - int64(seg.offsets[n-seg.first])
-		seg.lose(n - seg.first)
-		seg.dropped = append(seg.dropped, n)
+		size := int64(0) // of an unread one, it is told when that is read
+		if seg.unread == 0 {
+			size = seg.endOf(n) - int64(seg.offsets[n-seg.first])
+		}
+		seg.drop(n, size)
 		seg.erase = seg.erase || erase
 	}
+}
+
+// drop notes that the record of that size goes. The caller holds Log.mu, or has the
+// segment alone.
+func (seg *segment) drop(n, size int64) {
+	seg.waste += size
+	seg.lose(n - seg.first)
+	seg.dropped = append(seg.dropped, n)
+}
+
+// Unswept returns the numbers of records that are to be erased and are still in the
+// files, ascending; others that are dropped may be among them.
+func (l *Log) Unswept() []int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var out []int64
+	for _, seg := range l.segs {
+		if seg.erase {
+			out = append(out, seg.dropped...)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Seal begins a new segment if the last one has records that are to be erased,
@@ -53,6 +79,9 @@ func (l *Log) Sweep() error {
 		drop []int64
 	}
 	var jobs []job
+	if err := l.readErased(); err != nil {
+		return err
+	}
 	l.mu.RLock()
 	for i, seg := range l.segs[:len(l.segs)-1] {
 		if seg.due() {
@@ -60,9 +89,23 @@ func (l *Log) Sweep() error {
 		}
 	}
 	l.mu.RUnlock()
+	var errs []error
 	for _, j := range jobs {
 		if err := l.rewrite(j.at, j.seg, j.drop); err != nil {
-			return fmt.Errorf("%s: %w", j.seg.path, err)
+			errs = append(errs, fmt.Errorf("%s: %w", j.seg.path, err)) // a damaged one does not keep the others
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readErased reads the segments that have something to be erased and were not read.
+func (l *Log) readErased() error {
+	l.mu.RLock()
+	segs := slices.DeleteFunc(slices.Clone(l.segs), func(seg *segment) bool { return seg.unread == 0 || !seg.erase })
+	l.mu.RUnlock()
+	for _, seg := range segs {
+		if err := l.read(seg); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 // A Draft is batches that are to be committed together. Each is judged as if
 // those before it were committed; one that is refused leaves no trace. While a
-// draft is open, its book is read but not changed.
+// draft is open, its book is read but not changed. Threads to which it adds are loaded.
 type Draft struct {
 	book    *Book
 	last    mesh.Pos
@@ -58,7 +58,8 @@ func (d *Draft) Add(key mesh.ThreadKey, batch *threadlog.Batch) (threadlog.Appen
 func (d *Draft) touch(key mesh.ThreadKey) *thread {
 	t := d.added[key]
 	if t == nil {
-		t = &thread{key: key}
+		t = &thread{}
+		t.Key = key
 		d.added[key] = t
 	}
 	d.order = append(d.order, t)
@@ -67,14 +68,14 @@ func (d *Draft) touch(key mesh.ThreadKey) *thread {
 
 // Link returns the link of the last record that the thread will have.
 func (d *Draft) Link(key mesh.ThreadKey) Link {
-	if t := d.added[key]; t != nil && t.link != (Link{}) {
-		return t.link
+	if t := d.added[key]; t != nil && t.Link != (Link{}) {
+		return t.Link
 	}
 	return d.book.Link(key)
 }
 
 // SetLink sets it, of a thread to which the draft adds records.
-func (d *Draft) SetLink(key mesh.ThreadKey, l Link) { d.added[key].link = l }
+func (d *Draft) SetLink(key mesh.ThreadKey, l Link) { d.added[key].Link = l }
 
 // Last returns the highest position that will have been given.
 func (d *Draft) Last() mesh.Pos { return d.last }
@@ -86,17 +87,23 @@ func (d *Draft) Records() int { return d.records }
 func (d *Draft) Commit() {
 	b := d.book
 	for _, add := range d.order {
-		t := b.open(add.key)
+		t := b.open(add.Key)
 		b.touch(t)
 		if add.positions == nil {
 			continue // a thread that was touched before, too
 		}
 		t.positions = append(t.positions, add.positions...)
-		t.link = add.link
-		t.epoch = max(t.epoch, add.epoch)
+		t.Link, t.LastPos = add.Link, add.LastPos
+		if t.Last += add.Last; t.Last == add.Last {
+			t.FirstPos = add.FirstPos
+		}
+		t.Epoch = max(t.Epoch, add.Epoch)
 		t.decisions = merge(t.decisions, add.decisions)
 		t.ids = merge(t.ids, add.ids)
-		b.work(t, add.open, add.settled)
+		if add.Open > 0 {
+			t.Open, t.OpenPos = add.Open, add.OpenPos
+		}
+		b.work(t, add.settled)
 		add.positions = nil
 	}
 	b.last, b.records = d.last, d.records
@@ -114,19 +121,19 @@ func merge[K comparable](into, from map[K]mesh.Seq) map[K]mesh.Seq {
 type view struct{ base, added *thread }
 
 func (v view) last() mesh.Seq {
-	n := 0
+	n := mesh.Seq(0)
 	for _, t := range []*thread{v.base, v.added} {
 		if t != nil {
-			n += len(t.positions)
+			n += t.Last
 		}
 	}
-	return mesh.Seq(n)
+	return n
 }
 
 func (v view) first() mesh.Pos {
 	for _, t := range []*thread{v.base, v.added} {
-		if t != nil && len(t.positions) > 0 {
-			return t.positions[0]
+		if t != nil && t.Last > 0 {
+			return t.FirstPos
 		}
 	}
 	return 0
@@ -136,7 +143,7 @@ func (v view) epoch() mesh.Epoch {
 	var e mesh.Epoch
 	for _, t := range []*thread{v.base, v.added} {
 		if t != nil {
-			e = max(e, t.epoch)
+			e = max(e, t.Epoch)
 		}
 	}
 	return e

@@ -6,13 +6,16 @@
 // of that kind. A batch is judged against a [Draft], which the driver commits
 // when the bytes are safe, or drops.
 //
+// A driver may keep a book elsewhere, too, and bring what has changed there from time to
+// time: [Book.Changes]. A book that is made again of that has of each thread its [Head]
+// alone, until somebody needs more: [Book.Load].
+//
 // Nothing here may run concurrently with a change of the same Book. It holds no
 // data and does no I/O.
 package memindex
 
 import (
 	"cmp"
-	"container/list"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -21,37 +24,44 @@ import (
 	"agentmesh/mesh/threadlog"
 )
 
-// idHash stands for a writer's id. Ids come from outside, so it is one in which
+// An ID stands for a writer's id. Ids come from outside, so it is a hash in which
 // nobody finds collisions.
-type idHash [16]byte
+type ID [16]byte
 
-func hashID(id string) idHash {
+func hashID(id string) ID {
 	sum := sha256.Sum256([]byte(id))
-	return idHash(sum[:16])
+	return ID(sum[:16])
 }
 
 // A thread is what is known of one thread, or what a draft adds to it.
 type thread struct {
-	key       mesh.ThreadKey
-	positions []mesh.Pos // by Seq-1; of a draft, of the added records
-	epoch     mesh.Epoch
+	Head
+	base      mesh.Seq   // up to which positions, decisions and ids are not here, but where the driver keeps them
+	positions []mesh.Pos // of the records after base; of a draft, of the added ones
 	decisions map[mesh.Scope]mesh.Seq
-	ids       map[idHash]mesh.Seq
-	open      mesh.Seq      // of the last entry that opened something; 0 once that is settled
-	settled   mesh.Seq      // of a draft: up to which nothing is left to do
-	touched   *list.Element // in tenant.touched; nil of a draft
-	link      Link          // of the last record
+	ids       map[ID]mesh.Seq
+	settled   mesh.Seq // of a draft: up to which nothing is left to do
+	newer     *thread  // in its tenant, the one touched after it; nil of the last
+	older     *thread  // and before it
+	kept      mesh.Pos // its LastPos where the driver keeps it; 0 if it does not
+	saved     mesh.Seq // its Last there
+	dead      bool     // it was deleted
 }
 
 // A Link is the hash of a record that covers those of its thread before it, for drivers
 // that chain them; zeros if there is none.
 type Link = [sha256.Size]byte
 
+// note adds a record; seq is its Seq, also in a draft.
 func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 	t.positions = append(t.positions, pos)
+	if t.Last++; t.Last == 1 {
+		t.FirstPos = pos
+	}
+	t.LastPos = pos
 	if e.ID != "" {
 		if t.ids == nil {
-			t.ids = map[idHash]mesh.Seq{}
+			t.ids = map[ID]mesh.Seq{}
 		}
 		t.ids[hashID(e.ID)] = seq
 	}
@@ -61,15 +71,38 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 		}
 		t.decisions[e.Scope] = seq
 	}
-	t.epoch = max(t.epoch, e.Claim)
+	t.Epoch = max(t.Epoch, e.Claim)
 	if e.Opens {
-		t.open = seq
+		t.Open, t.OpenPos = seq, pos
 	}
 }
 
 type tenant struct {
-	threads map[string]*thread
-	touched *list.List // of *thread, the last touched first
+	threads        map[string]*thread
+	newest, oldest *thread // the ends of the list in which they were touched
+}
+
+func (tn *tenant) pushFront(t *thread) {
+	t.newer, t.older = nil, tn.newest
+	if tn.newest != nil {
+		tn.newest.newer = t
+	} else {
+		tn.oldest = t
+	}
+	tn.newest = t
+}
+
+func (tn *tenant) remove(t *thread) {
+	if t.newer != nil {
+		t.newer.older = t.older
+	} else {
+		tn.newest = t.older
+	}
+	if t.older != nil {
+		t.older.newer = t.newer
+	} else {
+		tn.oldest = t.newer
+	}
 }
 
 // A Book is the index of one store. The zero value is an empty one.
@@ -79,6 +112,10 @@ type Book struct {
 	pending map[*thread]struct{}    // that have something to do
 	last    mesh.Pos
 	records int
+
+	keeping bool                 // a driver keeps it elsewhere
+	dirty   map[*thread]struct{} // that are otherwise there
+	gone    []Gone               // that are still there
 }
 
 // Last returns the highest position that was ever given.
@@ -97,14 +134,14 @@ func (b *Book) Reserve(last mesh.Pos) { b.last = max(b.last, last) }
 // record does not follow those before it. The entry's Data is not used.
 func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry, settled mesh.Seq) error {
 	t := b.open(key)
-	if want := mesh.Seq(len(t.positions)) + 1; seq != want {
+	if want := t.Last + 1; seq != want {
 		return fmt.Errorf("thread %s has event %d where %d belongs", key, seq, want)
 	}
 	if pos <= b.last && b.records > 0 {
 		return fmt.Errorf("position %d comes after %d", pos, b.last)
 	}
 	t.note(e, seq, pos)
-	b.work(t, t.open, settled)
+	b.work(t, settled)
 	b.touch(t)
 	b.last = max(b.last, pos)
 	b.records++
@@ -114,16 +151,16 @@ func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *thread
 // Link returns the link of the thread's last record.
 func (b *Book) Link(key mesh.ThreadKey) (l Link) {
 	if t := b.find(key); t != nil {
-		l = t.link
+		l = t.Link
 	}
 	return l
 }
 
 // SetLink sets the link of the thread's last record, which was restored.
-func (b *Book) SetLink(key mesh.ThreadKey, l Link) { b.find(key).link = l }
+func (b *Book) SetLink(key mesh.ThreadKey, l Link) { b.find(key).Link = l }
 
 // Positions returns the positions of the thread's records with a Seq above
-// after, at most limit. The slice is not to be changed, and stays as it is when
+// after, at most limit; none of those that are not loaded. The slice is not to be changed, and stays as it is when
 // the book changes.
 func (b *Book) Positions(key mesh.ThreadKey, after mesh.Seq, limit int) []mesh.Pos {
 	t := b.find(key)
@@ -131,7 +168,7 @@ func (b *Book) Positions(key mesh.ThreadKey, after mesh.Seq, limit int) []mesh.P
 		return nil
 	}
 	all := t.positions
-	after = max(after, 0)
+	after = max(after-t.base, 0)
 	if after >= mesh.Seq(len(all)) {
 		return nil
 	}
@@ -144,33 +181,28 @@ func (b *Book) Info(key mesh.ThreadKey) (threadlog.Info, bool) {
 	if t == nil {
 		return threadlog.Info{}, false
 	}
-	return t.info(), true
+	return t.Info, true
 }
 
-func (t *thread) info() threadlog.Info {
-	n := len(t.positions)
-	return threadlog.Info{Key: t.key, Last: mesh.Seq(n), LastPos: t.positions[n-1], FirstPos: t.positions[0], Epoch: t.epoch, Open: t.open}
-}
-
-// work notes what is to do in the thread: what was opened at that Seq, if it is
-// not 0, unless it is settled up to there.
-func (b *Book) work(t *thread, opened, settled mesh.Seq) {
-	t.open = max(t.open, opened)
-	if t.open > settled {
+// work notes what is to do in the thread: what it has open, unless it is settled up to
+// there.
+func (b *Book) work(t *thread, settled mesh.Seq) {
+	if t.Open > settled {
 		if b.pending == nil {
 			b.pending = map[*thread]struct{}{}
 		}
 		b.pending[t] = struct{}{}
 		return
 	}
-	t.open = 0
+	t.Open, t.OpenPos = 0, 0
 	delete(b.pending, t)
 }
 
 // Settle implements [threadlog.Catalog].
 func (b *Book) Settle(key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) {
-	if t := b.find(key); t != nil && t.positions[0] == first {
-		b.work(t, 0, upTo)
+	if t := b.find(key); t != nil && t.FirstPos == first && t.Open > 0 {
+		b.work(t, upTo)
+		b.change(t)
 	}
 }
 
@@ -179,8 +211,8 @@ func (b *Book) Settle(key mesh.ThreadKey, first mesh.Pos, upTo mesh.Seq) {
 func (b *Book) Unfinished(after mesh.Pos, limit int) []threadlog.Unfinished {
 	var out []threadlog.Unfinished
 	for t := range b.pending {
-		if pos := t.positions[t.open-1]; pos > after {
-			out = append(out, threadlog.Unfinished{Key: t.key, Open: t.open, Pos: pos})
+		if t.OpenPos > after {
+			out = append(out, threadlog.Unfinished{Key: t.Key, Open: t.Open, Pos: t.OpenPos})
 		}
 	}
 	slices.SortFunc(out, func(x, y threadlog.Unfinished) int { return cmp.Compare(x.Pos, y.Pos) })
@@ -195,10 +227,9 @@ func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog
 		return nil
 	}
 	var out []threadlog.Info
-	for el := tn.touched.Front(); el != nil && len(out) < limit; el = el.Next() {
-		info := el.Value.(*thread).info()
-		if before == 0 || info.LastPos < before {
-			out = append(out, info)
+	for t := tn.newest; t != nil && len(out) < limit; t = t.older {
+		if before == 0 || t.LastPos < before {
+			out = append(out, t.Info)
 		}
 	}
 	return out
@@ -212,9 +243,9 @@ func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Inf
 		return nil
 	}
 	var out []threadlog.Info
-	for el := tn.touched.Back(); el != nil && len(out) < limit; el = el.Prev() {
-		if info := el.Value.(*thread).info(); info.LastPos > after {
-			out = append(out, info)
+	for t := tn.oldest; t != nil && len(out) < limit; t = t.newer {
+		if t.LastPos > after {
+			out = append(out, t.Info)
 		}
 	}
 	return out
@@ -231,13 +262,13 @@ func (b *Book) Tenants() map[mesh.TenantID]int {
 
 // Whole returns the positions of the thread's records, in order, for its deletion as
 // [threadlog.Catalog] has it: NotFound if there is none, Conflict if its last one is
-// not at last.
+// not at last. It must be loaded.
 func (b *Book) Whole(op string, key mesh.ThreadKey, last mesh.Pos) ([]mesh.Pos, error) {
 	t := b.find(key)
 	if t == nil {
 		return nil, mesh.ThreadNotFound(op)
 	}
-	if is := t.info().LastPos; last != threadlog.AnyPos && last != is {
+	if is := t.LastPos; last != threadlog.AnyPos && last != is {
 		return nil, mesh.Errorf(mesh.Conflict, op, "The thread's last event is at %d and not at %d; read the thread again", is, last)
 	}
 	return t.positions, nil
@@ -247,13 +278,14 @@ func (b *Book) Whole(op string, key mesh.ThreadKey, last mesh.Pos) ([]mesh.Pos, 
 func (b *Book) Delete(key mesh.ThreadKey) {
 	t := b.find(key)
 	tn := b.tenants[key.Tenant]
-	tn.touched.Remove(t.touched)
+	tn.remove(t)
 	delete(b.pending, t)
 	delete(tn.threads, key.ID)
 	if len(tn.threads) == 0 {
 		delete(b.tenants, key.Tenant)
 	}
-	b.records -= len(t.positions)
+	b.records -= int(t.Last)
+	b.forget(t)
 	if b.deleted == nil {
 		b.deleted = map[mesh.TenantID]int64{}
 	}
@@ -274,7 +306,7 @@ func (b *Book) find(key mesh.ThreadKey) *thread {
 func (b *Book) open(key mesh.ThreadKey) *thread {
 	tn := b.tenants[key.Tenant]
 	if tn == nil {
-		tn = &tenant{threads: map[string]*thread{}, touched: list.New()}
+		tn = &tenant{threads: map[string]*thread{}}
 		if b.tenants == nil {
 			b.tenants = map[mesh.TenantID]*tenant{}
 		}
@@ -282,11 +314,18 @@ func (b *Book) open(key mesh.ThreadKey) *thread {
 	}
 	t := tn.threads[key.ID]
 	if t == nil {
-		t = &thread{key: key}
-		t.touched = tn.touched.PushFront(t)
+		t = &thread{}
+		t.Key = key
+		tn.pushFront(t)
 		tn.threads[key.ID] = t
 	}
 	return t
 }
 
-func (b *Book) touch(t *thread) { b.tenants[t.key.Tenant].touched.MoveToFront(t.touched) }
+// touch makes the thread the last that was.
+func (b *Book) touch(t *thread) {
+	tn := b.tenants[t.Key.Tenant]
+	tn.remove(t)
+	tn.pushFront(t)
+	b.change(t)
+}

@@ -1,0 +1,34 @@
+package datafolder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/store/disk"
+)
+
+// Rebuild makes of the log again what is made of it, in a folder that no node uses, checks all
+// of the log, and returns how many events it has. The error is NotFound if there is no such
+// folder, Precondition if a node has it open or it is damaged, and DataLoss if the chains of
+// hashes do not fit; then it is made all the same.
+func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, err error) {
+	const op = "datafolder.Rebuild"
+	path := filepath.Join(dir, file)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", dir)
+	}
+	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.WaitChecked(ctx); err != nil {
+		return 0, err
+	}
+	return store.Records(), store.Health().Damage
+}
