@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"regexp"
@@ -157,10 +158,7 @@ const maxLine = 8 << 20
 type threadReader struct {
 	lines *bufio.Scanner
 	n     int // lines that were read
-	sum   interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	sum   hash.Hash
 }
 
 func newThreadReader(r io.Reader) *threadReader {

@@ -32,8 +32,8 @@ func eventsOf(ctx context.Context, t *testing.T, threads meshv1.ThreadServiceCli
 	return res.GetEvents()
 }
 
-// imports imports the events, each alone in its message.
-func imports(ctx context.Context, threads meshv1.ThreadServiceClient, id string, total int, events []*meshv1.Event) (*meshv1.ImportThreadResponse, error) {
+// bring imports the events, each alone in its message.
+func bring(ctx context.Context, threads meshv1.ThreadServiceClient, id string, total int, events []*meshv1.Event) (*meshv1.ImportThreadResponse, error) {
 	stream, err := threads.ImportThread(ctx)
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func TestAConversationReadsBackEqualWhereItIsImported(t *testing.T) {
 		t.Fatalf("there are only %d things to read", len(before))
 	}
 	admin := as(plain(t), "admin", "thread-id", id)
-	if _, err := imports(admin, threads, id, len(events), events); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), id) {
+	if _, err := bring(admin, threads, id, len(events), events); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), id) {
 		t.Errorf("of an id that there is: %v", err)
 	}
 	for _, who := range []string{"a", "b", "auditor"} {
-		if _, err := imports(as(plain(t), who, "thread-id", id), threads, id, len(events), events); status.Code(err) != codes.PermissionDenied {
+		if _, err := bring(as(plain(t), who, "thread-id", id), threads, id, len(events), events); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("%s imports: %v", who, err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestAConversationReadsBackEqualWhereItIsImported(t *testing.T) {
 	}
 	defer importedRecord(t, m, id)
 	for name, at := range map[string]*testMesh{"where it was": m, "elsewhere": other} {
-		res, err := imports(admin, meshv1.NewThreadServiceClient(at.raw(t)), id, len(events), events)
+		res, err := bring(admin, meshv1.NewThreadServiceClient(at.raw(t)), id, len(events), events)
 		if err != nil || res.GetEnded() != 0 {
 			t.Fatalf("%s: %v, %v", name, res, err)
 		}
@@ -159,7 +159,7 @@ func TestNothingGoesOnByItselfOfWhatIsImported(t *testing.T) {
 		if _, err := threads.DeleteThread(admin, &meshv1.DeleteThreadRequest{ThreadId: x.thread}); err != nil {
 			t.Fatal(n, err)
 		}
-		res, err := imports(admin, threads, x.thread, n, events[:n])
+		res, err := bring(admin, threads, x.thread, n, events[:n])
 		if err != nil || res.GetEnded() != 1 {
 			t.Fatalf("%d events: %v, %v", n, res, err)
 		}
@@ -243,7 +243,7 @@ func TestNothingHalfIsImported(t *testing.T) {
 			for _, e := range events {
 				changed = append(changed, proto.CloneOf(e))
 			}
-			_, err := imports(admin, threads, id, tt.total, tt.change(changed))
+			_, err := bring(admin, threads, id, tt.total, tt.change(changed))
 			if is := mesh.FieldOf(rpc.FromStatus(err)); status.Code(err) != codes.InvalidArgument || is != tt.want {
 				t.Errorf("%v of %s, want %s", err, is, tt.want)
 			}
@@ -265,7 +265,7 @@ func TestNothingHalfIsImported(t *testing.T) {
 	if _, err := threads.GetThread(admin, &meshv1.GetThreadRequest{ThreadId: id}); status.Code(err) != codes.NotFound {
 		t.Errorf("of a caller who left, something is there: %v", err)
 	}
-	if _, err := imports(admin, threads, id, all, events); err != nil {
+	if _, err := bring(admin, threads, id, all, events); err != nil {
 		t.Errorf("at the end: %v", err)
 	}
 }

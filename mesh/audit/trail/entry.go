@@ -108,6 +108,10 @@ var proven = map[protoreflect.Name]bool{
 func (r *Redactor) record(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
+		case f.IsList() && f.Kind() == protoreflect.MessageKind:
+			for i := range v.List().Len() {
+				r.record(v.List().Get(i).Message())
+			}
 		case proven[f.Name()] || f.IsList() || f.IsMap():
 		case f.Kind() == protoreflect.StringKind:
 			text, _ := r.Text(v.String())
