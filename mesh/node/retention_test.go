@@ -34,7 +34,7 @@ func hooked(t *testing.T, m *testMesh, text, url string) (thread, task string) {
 }
 
 // kinds are those of values that are kept of threads.
-var keptOfThreads = []string{"push.config", "push.cursor", "skill-run"}
+var keptOfThreads = []string{"push.config", "push.cursor", "skill-run", "thread.checkpoint", "thread.checkpoints"}
 
 // nothingOf fails if the folder has a value that names the thread, or is not what it was
 // written as.

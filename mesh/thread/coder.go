@@ -33,7 +33,7 @@ func (c *coder) fail(err error) {
 // size is a number that is not negative; of what is read, at most as many as there are bytes.
 func (c *coder) size(n int) int {
 	if !c.reads {
-		c.buf = binary.AppendUvarint(c.buf, uint64(n)) //nolint:gosec // G115: a length
+		c.buf = binary.AppendUvarint(c.buf, uint64(n))
 		return n
 	}
 	v, used := binary.Uvarint(c.buf)
@@ -42,7 +42,7 @@ func (c *coder) size(n int) int {
 		return 0
 	}
 	c.buf = c.buf[used:]
-	return int(v) //nolint:gosec // G115: at most the length of a slice
+	return int(v)
 }
 
 // take returns the next n bytes.

@@ -122,7 +122,7 @@ func pack(checkpoint []byte) ([]byte, error) {
 		return nil, err
 	}
 	data := b.Bytes()
-	binary.BigEndian.PutUint32(data, uint32(len(data))) //nolint:gosec // G115: more is not kept
+	binary.BigEndian.PutUint32(data, uint32(len(data)))
 	binary.BigEndian.PutUint32(data[4:], crc32.ChecksumIEEE(data[header:]))
 	return data, nil
 }
