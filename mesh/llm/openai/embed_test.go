@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -17,14 +16,7 @@ import (
 // embedder is a client of an endpoint that answers so.
 func embedder(t *testing.T, reply http.HandlerFunc) *openai.Client {
 	t.Helper()
-	server := httptest.NewServer(reply)
-	t.Cleanup(server.Close)
-	c, err := openai.New(openai.Config{BaseURL: server.URL + "/v1", Key: key, Model: "small"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return serveConfig(t, openai.Config{Key: key, Model: "small"}, reply)
 }
 
 // S0-140: each text has its vector, in whichever order they come.
