@@ -18,7 +18,7 @@ import (
 func runAgent(t *testing.T, m *realMesh, dir, agent, name string, more ...string) *process {
 	t.Helper()
 	p := launch(t, dir, "mesh", []string{"MESH_ADDR=" + m.grpc},
-		append([]string{"agent", "run", agent, "--name", name}, more...)...)
+		append([]string{"agent", "run", agent, "--name", name, "--listen", freeAddress(t)}, more...)...)
 	p.shows(`agent ` + name + ` is registered with ` + m.grpc + ` and listens on (\S+)`)
 	return p
 }

@@ -224,7 +224,8 @@ func ranker(e node.Embedding, logger *slog.Logger) (memory.Ranker, error) {
 	if e.Name == "" {
 		return memory.Words{}, nil
 	}
-	c, err := openai.New(openai.Config{BaseURL: e.URL, Key: e.Key, Model: e.Name, Logger: logger})
+	set := openai.Settings{URL: "embedding.url", Key: "embedding.key", Model: "embedding.name"}
+	c, err := openai.New(openai.Config{BaseURL: e.URL, Key: e.Key, Model: e.Name, Settings: set, Logger: logger})
 	return &memory.Meaning{Embedder: c, Least: e.Least, Logger: logger}, err
 }
 

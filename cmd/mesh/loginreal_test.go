@@ -26,7 +26,7 @@ func upWithProviders(t *testing.T, all ...*oidctest.Provider) *realMesh {
 		yaml += fmt.Sprintf("- {issuer: %s, audience: %s, tenant: acme, user_prefix: \"%c:\", default_roles: [user, agent-publisher]}\n", p.URL, oidctest.Audience, 'a'+i)
 	}
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), yaml)
-	return up(t, dir)
+	return up(t, dir, "--grpc", "127.0.0.1:0") // which has another name
 }
 
 // A seat is a user at a machine: the mesh that commands are for, and the file of log-ins.

@@ -229,7 +229,7 @@ func up(t *testing.T, dir string, extra ...string) *realMesh {
 func upWith(t *testing.T, dir string, env []string, extra ...string) *realMesh {
 	t.Helper()
 	fewDocs(t, dir)
-	args := append([]string{"up", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "data"}, extra...)
+	args := append([]string{"up", "--grpc", freeAddress(t), "--http", freeAddress(t), "--data", "data"}, extra...)
 	return launch(t, dir, "mesh", env, args...).mesh(dir)
 }
 

@@ -270,26 +270,25 @@ func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal
 
 // existing returns the key of a thread that has events, what was known of it, and who may
 // read it: under a grant, that of an execution that was not over then.
-func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, threadlog.Info, mesh.Principal, error) {
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (key mesh.ThreadKey, info threadlog.Info, p mesh.Principal, err error) {
 	key, call, err := keyFor(ctx, op, id)
-	p := call.Principal
-	if err != nil {
-		return key, threadlog.Info{}, p, err
+	if p = call.Principal; err != nil {
+		return key, info, p, err
 	}
 	if after < 0 {
-		return key, threadlog.Info{}, p, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+		return key, info, p, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
 	}
 	if p.Grant != nil { // what an agent reads has what agents were answered for
 		if err := s.states.Land(ctx, key); err != nil {
-			return key, threadlog.Info{}, p, mesh.Wrap(op, err)
+			return key, info, p, mesh.Wrap(op, err)
 		}
 	}
 	info, there, err := s.log.Info(ctx, key)
 	if err != nil {
-		return key, threadlog.Info{}, p, mesh.Wrap(op, err)
+		return key, info, p, mesh.Wrap(op, err)
 	}
 	if !there {
-		return key, threadlog.Info{}, p, mesh.ThreadNotFound(op)
+		return key, info, p, mesh.ThreadNotFound(op)
 	}
 	return key, info, p, s.mayRead(ctx, op, key, p)
 }

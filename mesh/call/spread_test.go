@@ -221,13 +221,15 @@ func TestAKilledProcessFailsNothingWhileAnotherIsIdle(t *testing.T) {
 	all := twins(t, 2, does)
 	c := gather(t, all, nil)
 	all[0].srv.Stop()
-	for range 8 {
+	calls := 0
+	for len(c.reported()) == 0 && calls < 100 { // either process may be chosen first
+		calls++
 		if diff := cmp.Diff([]string{"working c", `new a "whole"`, "completed"}, c.ask(t, false)); diff != "" {
 			t.Fatal(diff)
 		}
 	}
-	if got := c.reported(); len(all[1].heard()) != 8 || !slices.Equal(got, []string{all[0].addr}) {
-		t.Errorf("%d calls arrived, and down are %v", len(all[1].heard()), got)
+	if got := c.reported(); len(all[1].heard()) != calls || !slices.Equal(got, []string{all[0].addr}) {
+		t.Errorf("%d of %d calls arrived, and down are %v", len(all[1].heard()), calls, got)
 	}
 	all[1].srv.Stop()
 	if got := c.ask(t, false); len(got) != 1 || !strings.HasPrefix(got[0], "failed AGENT_UNAVAILABLE") {

@@ -209,6 +209,10 @@ type Connections struct {
 	PerAddress int `yaml:"per_address"`
 }
 
+// usualLeast is the default of Embedding.Least: with OpenAI's models, texts about one thing are
+// more similar, and others less.
+const usualLeast = 0.3
+
 // Embedding names a model for embeddings at an OpenAI-compatible endpoint.
 type Embedding struct {
 	// URL and Key are those of Model where they are left out.

@@ -126,18 +126,14 @@ func (c *Config) fillEmbedding() error {
 	case e.URL == "" && c.Model.URL == "":
 		return invalid("embedding.url", "is missing, and so is model.url; name the endpoint of the model for embeddings")
 	case !(e.Least >= 0 && e.Least <= 1):
-		return invalid("embedding.least", "must be from 0 to 1, and is %v; leave it out for %v", e.Least, DefaultLeast)
+		return invalid("embedding.least", "must be from 0 to 1, and is %v; leave it out for %v", e.Least, usualLeast)
 	}
 	if e.URL == "" {
 		e.URL, e.Key = c.Model.URL, cmp.Or(e.Key, c.Model.Key)
 	}
-	e.Least = cmp.Or(e.Least, DefaultLeast)
+	e.Least = cmp.Or(e.Least, usualLeast)
 	return nil
 }
-
-// DefaultLeast is the default of Embedding.Least: with OpenAI's models, texts about one thing
-// are more similar, and others less.
-const DefaultLeast = 0.3
 
 // checkSMTP checks the mail server. Settings of it without an address would be
 // of no effect: mail would be written to a folder, and nobody would know.

@@ -39,7 +39,14 @@ func (l *Log) publish(key mesh.ThreadKey, added []held) {
 		ring(wake)
 	}
 	l.mu.RUnlock()
-	if t != nil && !t.raise(top, first) {
+	if t != nil {
+		l.raise(key, t, top, first)
+	}
+}
+
+// raise tells the topic of what topic.raise does, and ends it if it is of an earlier thread.
+func (l *Log) raise(key mesh.ThreadKey, t *topic, top mesh.Seq, first mesh.Pos) {
+	if !t.raise(top, first) {
 		_, of := t.known()
 		l.end(key, t, of)
 	}

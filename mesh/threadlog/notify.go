@@ -74,9 +74,8 @@ func (l *Log) refresh(ctx context.Context, key mesh.ThreadKey, t *topic) (Info, 
 	case err != nil:
 	case info.Last < known:
 		l.end(key, t, first)
-	case !t.raise(info.Last, info.FirstPos):
-		_, of := t.known()
-		l.end(key, t, of)
+	default:
+		l.raise(key, t, info.Last, info.FirstPos)
 	}
 	return info, err
 }

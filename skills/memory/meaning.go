@@ -24,8 +24,7 @@ type Embedder interface {
 // Meaning is the [Ranker] that finds memories by their words and by what they mean, and
 // ranks first what is found in both ways. The Embedder is asked once for a search: for the
 // query, and for the latest memories if they have no vector yet; others get theirs beside
-// searches. Where it fails, words are what there is,
-// and it is left alone for a while. Use a pointer.
+// searches. Where it fails, words are what there is, and it is left alone for a while.
 type Meaning struct {
 	Embedder Embedder
 	// Least is how similar a memory must be to what is looked for, from 0 to 1, as the cosine
@@ -43,6 +42,7 @@ const (
 	embedRest  = 30 * time.Second        // after a failure
 	fillMost   = 64                      // memories at once besides
 	fillTime   = time.Minute             // for these
+	maxFilling = 4                       // users whose memories are given vectors
 	depth      = 3 * maxLimit
 	// fusion damps how much the first ranks count (Cormack, Clarke and Büttcher:
 	// Reciprocal Rank Fusion, SIGIR 2009).

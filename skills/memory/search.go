@@ -179,7 +179,7 @@ func (s *Store) fill(env *skill.Env) {
 	index := indexOf(env)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.filling[index] {
+	if s.filling[index] || len(s.filling) >= maxFilling { // a later search does it
 		return
 	}
 	s.filling[index] = true

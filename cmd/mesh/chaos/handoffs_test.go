@@ -117,7 +117,7 @@ func assemble(t *testing.T, seed uint64) *troupe {
 // run has the conversations under kills, and returns their journals.
 func (c *troupe) run(t *testing.T, n int) []string {
 	t.Helper()
-	dir, files, next := t.TempDir(), make([]string, n), make(chan int)
+	dir, files, next := t.TempDir(), make([]string, 4*n), make(chan int)
 	talking, over := context.WithCancel(t.Context())
 	defer over()
 	var talks, blows sync.WaitGroup
@@ -138,7 +138,9 @@ func (c *troupe) run(t *testing.T, n int) []string {
 			over()
 		}
 	})
-	for i := 0; i < n && talking.Err() == nil; i++ {
+	at := 0
+	for ; (at < n || at < len(files) && !c.struckOnce()) && talking.Err() == nil; at++ {
+		i := at
 		select {
 		case next <- i:
 		case <-talking.Done():
@@ -151,7 +153,14 @@ func (c *troupe) run(t *testing.T, n int) []string {
 	talks.Wait()
 	over()
 	blows.Wait()
-	return files
+	return files[:at]
+}
+
+// struckOnce reports whether an agent had an effect: of few conversations it may be that all of
+// those who would have one are killed before.
+func (c *troupe) struckOnce() bool {
+	_, err := os.Stat(c.effects)
+	return err == nil
 }
 
 // converse has a client talk, and start again whenever it was killed.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -17,14 +16,7 @@ import (
 // embedder is a client of an endpoint that answers so.
 func embedder(t *testing.T, reply http.HandlerFunc) *openai.Client {
 	t.Helper()
-	server := httptest.NewServer(reply)
-	t.Cleanup(server.Close)
-	c, err := openai.New(openai.Config{BaseURL: server.URL + "/v1", Key: key, Model: "small"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return serveConfig(t, openai.Config{Key: key, Model: "small", Settings: openai.Settings{URL: "the.url", Key: "the.key", Model: "the.name"}}, reply)
 }
 
 // S0-140: each text has its vector, in whichever order they come.
@@ -55,17 +47,18 @@ func TestEmbedTellsWhatWentWrong(t *testing.T) {
 		status int
 		body   string
 		code   mesh.Code
+		says   string // what is to be looked at
 	}{
-		"a wrong key":       {http.StatusUnauthorized, `{"error":{"message":"no ` + key + `","code":"invalid_api_key"}}`, mesh.Unauthenticated},
-		"no such model":     {http.StatusNotFound, `{"error":{"message":"what?"}}`, mesh.NotFound},
-		"too much":          {http.StatusTooManyRequests, `{"error":"slow down"}`, mesh.Exhausted},
-		"an error in words": {http.StatusBadGateway, `oh dear ` + key, mesh.Unavailable},
-		"no JSON":           {http.StatusOK, `hello`, mesh.Unavailable},
-		"too few":           {http.StatusOK, `{"data":[{"index":0,"embedding":[1]}]}`, mesh.Unavailable},
-		"twice the same":    {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`, mesh.Unavailable},
-		"one too many":      {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1]},{"index":2,"embedding":[1]}]}`, mesh.Unavailable},
-		"of two lengths":    {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`, mesh.Unavailable},
-		"an empty one":      {http.StatusOK, `{"data":[{"index":0,"embedding":[]},{"index":1,"embedding":[]}]}`, mesh.Unavailable},
+		"a wrong key":       {http.StatusUnauthorized, `{"error":{"message":"no ` + key + `","code":"invalid_api_key"}}`, mesh.Unauthenticated, "the.key"},
+		"no such model":     {http.StatusNotFound, `{"error":{"message":"what?"}}`, mesh.NotFound, "the.name and the.url"},
+		"too much":          {http.StatusTooManyRequests, `{"error":"slow down"}`, mesh.Exhausted, "wait"},
+		"an error in words": {http.StatusBadGateway, `oh dear ` + key, mesh.Unavailable, "try again"},
+		"no JSON":           {http.StatusOK, `hello`, mesh.Unavailable, "the.url"},
+		"too few":           {http.StatusOK, `{"data":[{"index":0,"embedding":[1]}]}`, mesh.Unavailable, "the.url"},
+		"twice the same":    {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`, mesh.Unavailable, "the.url"},
+		"one too many":      {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1]},{"index":2,"embedding":[1]}]}`, mesh.Unavailable, "the.url"},
+		"of two lengths":    {http.StatusOK, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`, mesh.Unavailable, "the.url"},
+		"an empty one":      {http.StatusOK, `{"data":[{"index":0,"embedding":[]},{"index":1,"embedding":[]}]}`, mesh.Unavailable, "the.url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := embedder(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -73,7 +66,7 @@ func TestEmbedTellsWhatWentWrong(t *testing.T) {
 				_, _ = io.WriteString(w, tt.body)
 			})
 			got, err := c.Embed(t.Context(), []string{"a", "b"})
-			if !mesh.IsCode(err, tt.code) || strings.Contains(err.Error(), key) || mesh.DetailOf(err) == "" {
+			if !mesh.IsCode(err, tt.code) || strings.Contains(err.Error(), key) || !strings.Contains(mesh.DetailOf(err), tt.says) {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})

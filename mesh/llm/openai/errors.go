@@ -156,7 +156,7 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 	if caller.Err() != nil {
 		return &mesh.Error{Code: mesh.CodeOf(caller.Err()), Op: op, Detail: "The model was stopped before it had answered", Err: err}
 	}
-	keys := g.client.config.keys()
+	keys, set := g.client.config.keys(), g.client.config.Settings
 	var known *mesh.Error
 	var said *apiError
 	var malformed *protocolError
@@ -165,12 +165,12 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, errIdle):
-		return mesh.Errorf(mesh.Timeout, op, "The model sent nothing for too long; try again, or check MESH_LLM_URL: %w", err)
+		return mesh.Errorf(mesh.Timeout, op, "The model sent nothing for too long; try again, or check %s: %w", set.URL, err)
 	case errors.Is(err, errSlow):
 		return mesh.Errorf(mesh.Timeout, op, "The model took too long to answer; try again: %w", err)
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
 		return mesh.Errorf(mesh.Unsupported, op,
-			"The model %q takes tools over the Responses API only; allow it (API auto), or choose another model (MESH_LLM_MODEL): %w", g.model, err)
+			"The model %q takes tools over the Responses API only; allow it (API auto), or choose another model (%s): %w", g.model, set.Model, err)
 	case errors.As(err, &refused):
 		return &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request cannot be sent to the model: " + safe(refused.err.Error(), keys...)}
 	case errors.As(err, &said):
@@ -179,27 +179,27 @@ func (g *generation) code(caller context.Context, err error) *mesh.Error {
 			log.WarnContext(caller, "the model's endpoint refused or failed", "model", g.model, "status", clean.status, "said", clean.text)
 			clean.text = ""
 		}
-		return ofStatus(clean, g.model)
+		return ofStatus(clean, g.model, set)
 	case errors.As(err, &malformed):
-		return mesh.Errorf(mesh.Unavailable, op, "The model's endpoint sent something that is not the OpenAI protocol; check MESH_LLM_URL: %w",
-			errors.New(safe(err.Error(), keys...)))
+		return mesh.Errorf(mesh.Unavailable, op, "The model's endpoint sent something that is not the OpenAI protocol; check %s: %w",
+			set.URL, errors.New(safe(err.Error(), keys...)))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return mesh.Errorf(mesh.Unavailable, op, "The model's stream was cut off; try again: %w", err)
 	}
 	return mesh.Errorf(mesh.Unavailable, op,
-		"The model's endpoint could not be reached or broke off; check MESH_LLM_URL and that it is running: %w", err)
+		"The model's endpoint could not be reached or broke off; check %s and that it is running: %w", set.URL, err)
 }
 
 // ofStatus says what to do about an error whose text is safe to show.
-func ofStatus(said *apiError, model string) *mesh.Error {
+func ofStatus(said *apiError, model string, set Settings) *mesh.Error {
 	code, advice := mesh.Unavailable, fmt.Sprintf("The model's endpoint failed (HTTP %d); try again", said.status)
 	switch s := said.status; {
 	case s == http.StatusUnauthorized:
-		code, advice = mesh.Unauthenticated, "The model's endpoint did not accept the key; check the key (MESH_LLM_KEY)"
+		code, advice = mesh.Unauthenticated, "The model's endpoint did not accept the key; check the key ("+set.Key+")"
 	case s == http.StatusForbidden:
-		code, advice = mesh.Denied, fmt.Sprintf("The key may not use the model %q; check the key (MESH_LLM_KEY) and MESH_LLM_MODEL", model)
+		code, advice = mesh.Denied, fmt.Sprintf("The key may not use the model %q; check the key (%s) and %s", model, set.Key, set.Model)
 	case s == http.StatusNotFound:
-		code, advice = mesh.NotFound, fmt.Sprintf("The endpoint has no model %q; check MESH_LLM_MODEL and MESH_LLM_URL", model)
+		code, advice = mesh.NotFound, fmt.Sprintf("The endpoint has no model %q; check %s and %s", model, set.Model, set.URL)
 	case s == http.StatusTooManyRequests && said.after > 0:
 		code, advice = mesh.Exhausted, fmt.Sprintf("The model's quota or rate limit is used up; wait %v, or check the account", said.after.Round(time.Second))
 	case s == http.StatusTooManyRequests || s == http.StatusPaymentRequired:

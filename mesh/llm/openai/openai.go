@@ -24,6 +24,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -107,11 +108,17 @@ type Config struct {
 	// Transport reaches the endpoint; nil is a connection pool of the client's
 	// own.
 	Transport http.RoundTripper
+	// Settings are what the operator calls BaseURL, Key and Model, for errors; "" is
+	// MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL.
+	Settings Settings
 	// Logger, if it is not nil, is told what the endpoint says of a failure, in its words,
 	// which may name accounts and addresses: errors then have ours alone, for users who
 	// are not the operator. Without it they have both.
 	Logger *slog.Logger
 }
+
+// Settings are the names of an endpoint's settings.
+type Settings struct{ URL, Key, Model string }
 
 // Defaults of [Config].
 const (
@@ -182,6 +189,8 @@ func (c Config) withDefaults() Config {
 		c.MaxRetries = DefaultMaxRetries
 	}
 	c.MaxRetries = max(c.MaxRetries, 0)
+	s := &c.Settings
+	s.URL, s.Key, s.Model = cmp.Or(s.URL, "MESH_LLM_URL"), cmp.Or(s.Key, "MESH_LLM_KEY"), cmp.Or(s.Model, "MESH_LLM_MODEL")
 	return c
 }
 

@@ -67,6 +67,7 @@ func serveConfig(t *testing.T, c openai.Config, handler http.HandlerFunc) *opena
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", handler)
 	mux.HandleFunc("POST /v1/responses", handler)
+	mux.HandleFunc("POST /v1/embeddings", handler)
 	srv := httptest.NewServer(mux)
 	c.BaseURL = srv.URL + "/v1"
 	client, err := openai.New(c)

@@ -144,12 +144,12 @@ func (s *States) load(ctx context.Context, key mesh.ThreadKey, e *entry, info th
 		s.unusable(ctx, key, err)
 		return nil
 	}
-	at, st, err := opened(data)
+	pos, st, err := opened(data)
 	if err != nil {
 		s.unusable(ctx, key, err)
 		return nil
 	}
-	if at.first != info.FirstPos || st.Seq < 1 || st.Seq > info.Last { // of a thread that had the id before
+	if st.First != info.FirstPos || st.Seq < 1 || st.Seq > info.Last { // of a thread that had the id before
 		return nil
 	}
 	events, err := s.log.Read(ctx, key, st.Seq-1, 1)
@@ -157,10 +157,10 @@ func (s *States) load(ctx context.Context, key mesh.ThreadKey, e *entry, info th
 	case err != nil:
 		return err
 	case len(events) == 0: // it was deleted just now
-	case events[0].Pos != at.pos:
-		s.unusable(ctx, key, mesh.Errorf(mesh.Invalid, "cache.load", "it is of another log: event %d is at %d and not at %d", st.Seq, events[0].Pos, at.pos))
+	case events[0].Pos != pos:
+		s.unusable(ctx, key, mesh.Errorf(mesh.Invalid, "cache.load", "it is of another log: event %d is at %d and not at %d", st.Seq, events[0].Pos, pos))
 	default:
-		e.goOn(at, st, len(data))
+		e.goOn(pos, st, len(data))
 	}
 	return nil
 }
@@ -173,24 +173,18 @@ func (s *States) unusable(ctx context.Context, key mesh.ThreadKey, err error) {
 	}
 }
 
-// A place is where a saved state ends: in which thread, and at which position.
-type place struct{ first, pos mesh.Pos }
-
-// opened is the state in what entry.checkpoint returned. Its place is to be compared with the
-// log.
-func opened(data []byte) (at place, st *thread.State, err error) {
-	for _, p := range []*mesh.Pos{&at.first, &at.pos} {
-		n, used := binary.Varint(data)
-		if used <= 0 {
-			return at, nil, mesh.Errorf(mesh.Invalid, "cache.opened", "the checkpoint is too short")
-		}
-		*p, data = mesh.Pos(n), data[used:]
+// opened is the state in what entry.checkpoint returned, and the position of its last event,
+// which are to be compared with the log.
+func opened(data []byte) (mesh.Pos, *thread.State, error) {
+	pos, used := binary.Varint(data)
+	if used <= 0 {
+		return 0, nil, mesh.Errorf(mesh.Invalid, "cache.opened", "the checkpoint is too short")
 	}
-	st, err = thread.Restore(data)
-	return at, st, err
+	st, err := thread.Restore(data[used:])
+	return mesh.Pos(pos), st, err
 }
 
-// checkpoint encodes the entry's state behind its place; nil if that costs more than it is
+// checkpoint encodes the entry's state behind its position; nil if that costs more than it is
 // worth. It says of which thread it is, and its last event.
 func (e *entry) checkpoint() (first mesh.Pos, seq mesh.Seq, data []byte, err error) {
 	e.mu.Lock()
@@ -200,11 +194,11 @@ func (e *entry) checkpoint() (first mesh.Pos, seq mesh.Seq, data []byte, err err
 	}
 	b, err := e.state.Checkpoint()
 	if err == nil {
-		data = binary.AppendVarint(binary.AppendVarint(make([]byte, 0, len(b)+2*binary.MaxVarintLen64), int64(e.first)), int64(e.pos))
+		data = binary.AppendVarint(make([]byte, 0, len(b)+binary.MaxVarintLen64), int64(e.pos))
 		data = append(data, b...)
 	}
 	e.grown = 0
-	return e.first, e.state.Seq, data, err
+	return e.state.First, e.state.Seq, data, err
 }
 
 // wasSaved notes that the thread was saved up to seq, or could not be, which is not tried again
@@ -212,7 +206,7 @@ func (e *entry) checkpoint() (first mesh.Pos, seq mesh.Seq, data []byte, err err
 func (e *entry) wasSaved(first mesh.Pos, seq mesh.Seq, size int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.first == first {
+	if e.state.First == first {
 		e.saved, e.cost = seq, size
 		e.behind.Store(int64(e.state.Seq - seq))
 	}
@@ -221,17 +215,17 @@ func (e *entry) wasSaved(first mesh.Pos, seq mesh.Seq, size int) {
 func (e *entry) empty() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.first == 0 && e.state.Seq == 0
+	return e.state.Seq == 0
 }
 
 // goOn puts the saved state into the entry, if that has nothing yet.
-func (e *entry) goOn(at place, st *thread.State, size int) {
+func (e *entry) goOn(pos mesh.Pos, st *thread.State, size int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.first != 0 || e.state.Seq != 0 || at.pos <= e.pos {
+	if e.state.Seq != 0 || pos <= e.pos {
 		return
 	}
-	e.state, e.first, e.pos, e.saved, e.cost, e.grown = st, at.first, at.pos, st.Seq, size, 0
+	e.state, e.pos, e.saved, e.cost, e.grown = st, pos, st.Seq, size, 0
 	for seq := range e.ahead {
 		if seq <= st.Seq {
 			e.passed(seq)

@@ -16,10 +16,9 @@ type entry struct {
 
 	mu    sync.Mutex // guards the rest; never held over the disk
 	state *thread.State
-	// first is the position of the thread's first event, and pos that of the last
-	// one applied, of any thread with the key: those of a thread that was deleted
-	// are before all of the next one.
-	first, pos mesh.Pos
+	// pos is the position of the last event applied, of any thread with the key: those
+	// of a thread that was deleted are before all of the next one.
+	pos mesh.Pos
 	// ahead has events that were appended here, until the state has those
 	// before them: appends of one thread return in any order.
 	ahead    map[mesh.Seq]*mesh.Event
@@ -55,7 +54,7 @@ func newEntry() *entry {
 func (e *entry) at() (first mesh.Pos, last mesh.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.first, e.state.Seq
+	return e.state.First, e.state.Seq
 }
 
 // has reports whether the state is of the thread that info is about, and has what
@@ -63,7 +62,7 @@ func (e *entry) at() (first mesh.Pos, last mesh.Seq) {
 func (e *entry) has(info threadlog.Info) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.first == info.FirstPos && (info.Last == 0 || e.pos >= info.LastPos)
+	return e.state.First == info.FirstPos && (info.Last == 0 || e.pos >= info.LastPos)
 }
 
 // is reports whether the state has what the thread had when info was asked for,
@@ -73,15 +72,15 @@ func (e *entry) is(from mesh.Pos, info threadlog.Info) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if info.Last == 0 {
-		if e.first == from {
+		if e.state.First == from {
 			e.reset(e.pos)
 		}
 		return true
 	}
-	if e.first != 0 && e.first < info.FirstPos {
+	if e.state.First != 0 && e.state.First < info.FirstPos {
 		e.reset(info.FirstPos - 1)
 	}
-	return e.first != 0 && e.pos >= info.LastPos
+	return e.state.First != 0 && e.pos >= info.LastPos
 }
 
 // take applies what was read.
@@ -95,7 +94,7 @@ func (e *entry) take(events []*mesh.Event) {
 
 // reset begins afresh, with what comes after pos. The caller holds mu.
 func (e *entry) reset(pos mesh.Pos) {
-	e.state, e.first, e.pos = new(thread.State), 0, pos
+	e.state, e.pos = new(thread.State), pos
 	e.saved, e.cost, e.grown = 0, 0, 0
 	e.behind.Store(0)
 	e.dropAhead()
@@ -113,9 +112,6 @@ func (e *entry) dropAhead() {
 // it. The caller holds mu.
 func (e *entry) apply(ev *mesh.Event) {
 	for ; ev != nil && ev.Seq == e.state.Seq+1 && ev.Pos > e.pos; ev = e.ahead[ev.Seq+1] {
-		if e.state.Seq == 0 {
-			e.first = ev.Pos
-		}
 		e.state.Apply(ev)
 		e.pos = ev.Pos
 		e.grown += ev.Size

@@ -134,7 +134,7 @@ func (e *entry) decide(t *ticket, f func(*thread.State, Reserved) (Decision, err
 	if first != nil {
 		return d, opts, first, nil
 	}
-	opts = threadlog.AppendOptions{Expect: make(map[mesh.Scope]mesh.Seq, len(t.holds)), First: e.first, Epoch: d.Epoch, Settled: d.Settled}
+	opts = threadlog.AppendOptions{Expect: make(map[mesh.Scope]mesh.Seq, len(t.holds)), First: e.state.First, Epoch: d.Epoch, Settled: d.Settled}
 	for scope := range t.holds {
 		opts.Expect[scope] = e.state.LastDecision(scope)
 	}

@@ -14,7 +14,7 @@ const maxSummaries = 16 << 10
 
 // A summary is that of a thread up to a position.
 type summary struct {
-	place
+	pos   mesh.Pos
 	state *thread.State
 }
 
@@ -35,7 +35,7 @@ func (s *States) Summary(ctx context.Context, key mesh.ThreadKey) (thread.State,
 	if err != nil || !there {
 		return thread.State{}, mesh.Wrap("cache.Summary", err)
 	}
-	if had, ok := s.summaries.Get(key); ok && had.first == info.FirstPos && had.pos >= info.LastPos {
+	if had, ok := s.summaries.Get(key); ok && had.state.First == info.FirstPos && had.pos >= info.LastPos {
 		return *had.state, nil
 	}
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *States) Summary(ctx context.Context, key mesh.ThreadKey) (thread.State,
 		return thread.State{}, err
 	}
 	e.mu.Lock()
-	now := summary{place{e.first, e.pos}, e.state.Summary()}
+	now := summary{e.pos, e.state.Summary()}
 	e.mu.Unlock()
 	s.summaries.Add(key, now)
 	return *now.state, nil
