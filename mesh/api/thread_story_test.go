@@ -305,6 +305,7 @@ var stories = map[string]struct {
 		main := s.leg("main")
 		s.handsOver("helper")
 		s.tell(s.turn, mesh.HandoffEnded{Started: s.handoff, Outcome: mesh.HandoffCancelled, Summary: "dropped", Dropped: "helper"})
+		s.aside()
 		for _, agent := range []string{"other", "helper"} {
 			s.tell(s.turn, mesh.StateNoted{Agent: agent})
 		}
