@@ -36,7 +36,7 @@ func (n *node) buildLog() {
 			n.observer.Added(key, events, took)
 		}
 	}
-	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added))
+	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added), threadlog.WithRoom(n.backend.full))
 	n.states = cache.New(n.log, 0)
 	if n.observer != nil {
 		n.observer.Watch(n.log, n.states)

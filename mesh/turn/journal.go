@@ -35,7 +35,11 @@ func (j *journal) Append(ctx context.Context, events []*mesh.Event) error {
 		fit = fit[:len(fit)-1]
 	}
 	if len(fit) > 0 {
-		if _, err := j.log.Append(ctx, j.key, fit, threadlog.AppendOptions{Epoch: j.epoch}); err != nil {
+		err := j.log.Hold(ctx, func() error {
+			_, err := j.log.Append(ctx, j.key, fit, threadlog.AppendOptions{Epoch: j.epoch})
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		for _, e := range fit {
