@@ -3,6 +3,7 @@ package mainagent_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,8 +176,19 @@ func TestAtTheLimitOfStepsWhatIsAtWorkEndsBeforeTheUserIsAsked(t *testing.T) {
 	o.limits = node.Limits{AgentSteps: 2}
 	o.model("main", consult(scripted.Step{}, "orchestrator", "Search"), scripted.Say("That is it."))
 	o.model("orchestrator", order(scripted.Step{}, "x", ""), order(scripted.Step{}, "y", `"x"`), collect(), scripted.Say("Orchestrated."))
-	o.finders("x", "y")
+	o.finders("x")
+	y := about("Search y")
+	o.models["tasks"].Add(scripted.Wait("y").Call("use_skill", `{"skill":"tasks.search","arguments":{"query":"y"}}`).For(y).For(not(found)).Repeat(), scripted.Say("Found y.").For(y).For(found).Repeat())
 	o.open(o.all())
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { // y is at work when the limit is met, and for a while after that
+		if err := o.models["tasks"].WaitBlocked(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(200 * time.Millisecond)
+		o.models["tasks"].Release("y")
+	})
 	thread := mesh.NewThreadID()
 	s := o.Say(thread, "Search x and y")
 	for _, want := range []string{"I have taken the 2 steps that I may take for one message.", "\n- tasks.search(query: x)", "\n- tasks.search(query: y)"} {

@@ -17,6 +17,7 @@ import (
 	"agentmesh/docs"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/llm/openai"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/security/egress"
 	"agentmesh/mesh/skill"
@@ -47,6 +48,7 @@ type kit struct {
 	notifier *notify.Notifier
 	servers  *mcp.Servers
 	now      func() time.Time
+	ranker   memory.Ranker // of memories
 }
 
 func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, error) {
@@ -55,6 +57,9 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 		return nil, err
 	}
 	k := &kit{cfg: cfg, logger: logger, now: now, carrier: guard.Transport()}
+	if k.ranker, err = ranker(cfg.Embedding, logger); err != nil {
+		return nil, err
+	}
 	if s := cfg.SMTP; s.Address != "" {
 		if k.post, err = mail.NewTransport(mail.SMTP{Addr: s.Address, User: s.User, Password: s.Password, TLS: s.TLS, From: s.From}); err != nil {
 			return nil, err
@@ -200,9 +205,18 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 
 func (k *kit) memory() *memory.Store {
 	if k.memories == nil {
-		k.memories = memory.Open(filepath.Join(k.cfg.Data, memoryFolder))
+		k.memories = memory.Open(filepath.Join(k.cfg.Data, memoryFolder), memory.WithRanker(k.ranker))
 	}
 	return k.memories
+}
+
+// ranker is how memories are found.
+func ranker(e node.Embedding, logger *slog.Logger) (memory.Ranker, error) {
+	if e.Name == "" {
+		return memory.Words{}, nil
+	}
+	c, err := openai.New(openai.Config{BaseURL: e.URL, Key: e.Key, Model: e.Name, Logger: logger})
+	return &memory.Meaning{Embedder: c, Least: e.Least, Logger: logger}, err
 }
 
 func (k *kit) http() (map[string]skill.Handler, error) {

@@ -297,3 +297,61 @@ func TestSettingsOfCallsAndNotificationsHold(t *testing.T) {
 		})
 	}
 }
+
+// S0-140: with a model for embeddings, what is remembered is found by what it means, by the
+// skill and by what a model is given before it is asked; without an answer of its endpoint, by
+// its words.
+func TestMemoriesAreFoundByWhatTheyMean(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			Model string
+			Input []string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Model != "small" || r.Header.Get("Authorization") != "Bearer sk-small" {
+			t.Errorf("asked for %+v: %v", req, err)
+		}
+		if away.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		type embedding struct {
+			Index     int       `json:"index"`
+			Embedding []float32 `json:"embedding"`
+		}
+		var data []embedding
+		for i, text := range req.Input {
+			v := []float32{0, 0, 1}
+			switch {
+			case strings.Contains(text, "pasta"), strings.Contains(text, "dinner"):
+				v = []float32{1, 0, 0.1}
+			case strings.Contains(text, "train"):
+				v = []float32{0, 1, 0.1}
+			}
+			data = append(data, embedding{i, v})
+		}
+		if err := json.NewEncoder(w).Encode(map[string]any{"data": data}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	model := startScripted(t, func(*modelRequest) modelReply { return modelReply{text: "Noted."} })
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), fmt.Sprintf("tool_mode: single_loop\nembedding: {url: %s/v1, key: sk-small, name: small}\n", server.URL))
+	m := upWith(t, dir, model.env())
+	m.mesh("skills", "run", "memory.save", "--content", "The user loves pasta").succeeds(t)
+	m.mesh("skills", "run", "memory.save", "--content", "The user takes the train").succeeds(t)
+	if got := m.mesh("skills", "run", "memory.search", "--query", "dinner").succeeds(t); !strings.Contains(got, "pasta") || strings.Contains(got, "train") {
+		t.Errorf("found %s", got)
+	}
+	m.mesh("send", "What about dinner").succeeds(t)
+	asked := model.asked()
+	if all := fmt.Sprint(asked[len(asked)-1].Messages); !strings.Contains(all, "loves pasta") {
+		t.Errorf("the model was asked %s", all)
+	}
+	away.Store(true)
+	if got := m.mesh("skills", "run", "memory.search", "--query", "trains and dinner").succeeds(t); !strings.Contains(got, "train") || strings.Contains(got, "pasta") {
+		t.Errorf("by words it found %s", got)
+	}
+}

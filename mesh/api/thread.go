@@ -279,31 +279,30 @@ func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal
 	return byRole, err
 }
 
-// existing returns the key of a thread that has events, the Seq of one that was
-// the last, and who may read it: under a grant, that of an execution that was not over
-// at that Seq.
-func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, mesh.Seq, mesh.Principal, error) {
+// existing returns the key of a thread that has events, what was known of it, and who may
+// read it: under a grant, that of an execution that was not over then.
+func (s *Threads) existing(ctx context.Context, op, id string, after int64) (mesh.ThreadKey, threadlog.Info, mesh.Principal, error) {
 	key, call, err := keyFor(ctx, op, id)
 	p := call.Principal
 	if err != nil {
-		return key, 0, p, err
+		return key, threadlog.Info{}, p, err
 	}
 	if after < 0 {
-		return key, 0, p, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
+		return key, threadlog.Info{}, p, mesh.InvalidField(op, "after_seq", "is %d; it must be the seq of an event, or 0", after)
 	}
 	if p.Grant != nil { // what an agent reads has what agents were answered for
 		if err := s.states.Land(ctx, key); err != nil {
-			return key, 0, p, mesh.Wrap(op, err)
+			return key, threadlog.Info{}, p, mesh.Wrap(op, err)
 		}
 	}
-	tail, err := s.log.Tail(ctx, key)
+	info, there, err := s.log.Info(ctx, key)
 	if err != nil {
-		return key, 0, p, mesh.Wrap(op, err)
+		return key, threadlog.Info{}, p, mesh.Wrap(op, err)
 	}
-	if tail == 0 {
-		return key, 0, p, mesh.ThreadNotFound(op)
+	if !there {
+		return key, threadlog.Info{}, p, mesh.ThreadNotFound(op)
 	}
-	return key, tail, p, s.mayRead(ctx, op, key, p)
+	return key, info, p, s.mayRead(ctx, op, key, p)
 }
 
 // atWork refuses a grant whose execution is over, or is none of the thread's.
@@ -326,13 +325,13 @@ func atWork(op string, st *thread.State, g *mesh.Grant) error {
 func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.ServerStreamingServer[meshv1.FollowThreadResponse]) error {
 	const op = "api.FollowThread"
 	ctx := stream.Context()
-	key, tail, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, info, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return err
 	}
 	g := p.Grant
-	if after := req.GetAfterSeq(); g != nil && after > int64(tail) {
-		return mesh.InvalidField(op, "after_seq", "is %d, and the thread has %d events; under a grant it must be the seq of one of them, or 0", after, tail)
+	if after := req.GetAfterSeq(); g != nil && after > int64(info.Last) {
+		return mesh.InvalidField(op, "after_seq", "is %d, and the thread has %d events; under a grant it must be the seq of one of them, or 0", after, info.Last)
 	}
 	if err := accept(stream); err != nil {
 		return err
@@ -342,7 +341,7 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 		defer cancel()
 		ctx = expires
 	}
-	for e, err := range s.log.Follow(ctx, key, mesh.Seq(req.GetAfterSeq())) {
+	for e, err := range s.log.Follow(ctx, key, info.FirstPos, mesh.Seq(req.GetAfterSeq())) {
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}

@@ -33,7 +33,7 @@ type seqRange struct {
 // ReadThread implements meshv1.ThreadServiceServer.
 func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest) (*meshv1.ReadThreadResponse, error) {
 	const op, most, usual = "api.ReadThread", 1000, 100
-	key, tail, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
+	key, info, p, err := s.existing(ctx, op, req.GetThreadId(), req.GetAfterSeq())
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Threads) ReadThread(ctx context.Context, req *meshv1.ReadThreadRequest)
 	case req.GetBeforeSeq() < 0:
 		return nil, mesh.InvalidField(op, "before_seq", "is %d; it must be the seq of an event, or 0", req.GetBeforeSeq())
 	}
-	in := seqRange{key, p.Grant, mesh.Seq(req.GetAfterSeq()), tail, req.GetTail()}
+	in := seqRange{key, p.Grant, mesh.Seq(req.GetAfterSeq()), info.Last, req.GetTail()}
 	if before := req.GetBeforeSeq(); before > 0 {
 		in.last = min(in.last, mesh.Seq(before)-1)
 	}

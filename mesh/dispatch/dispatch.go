@@ -30,7 +30,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -92,7 +91,7 @@ type Dispatcher struct {
 	waiters []waiter // for a job to end, or several
 
 	// run runs a job by its agent.
-	run func(ctx context.Context, j *job, r Result, prior []Result) Result
+	run func(ctx context.Context, j *job, r Result) Result
 }
 
 // A job is an order under way.
@@ -102,7 +101,7 @@ type job struct {
 	exec   mesh.Execution
 	wave   int    // 1, or 1 more than that of the last that it depends on
 	at     int    // its place in the order of dispatch
-	deps   []*job // that it depends on, as far as the log has them
+	deps   []*job // that it depends on, as far as the log has them; when it begins, in the order of dispatch
 	waits  int    // dependencies that are not done
 	queued bool
 	then   []*job             // that depend on it
@@ -302,89 +301,6 @@ func (d *Dispatcher) accept(jobs []*job) {
 		}
 	}
 	d.start()
-}
-
-// plan returns the jobs of a batch that can be accepted, or what is wrong with each
-// order.
-func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad []error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.ctx.Err() != nil:
-		return nil, slices.Repeat([]error{errClosed}, len(batch))
-	case d.lost != nil:
-		return nil, slices.Repeat([]error{d.lost}, len(batch))
-	}
-	places, bad := problems(d.jobs, batch)
-	if bad != nil {
-		return nil, bad
-	}
-	if met := cmp.Or(d.met, d.late); met != nil {
-		d.meet(met)
-		return nil, slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
-	}
-	if bad = d.tooMany(ctx, len(batch)); bad != nil {
-		return nil, bad
-	}
-	jobs = make([]*job, len(batch))
-	fresh := make([]job, len(batch))
-	for i, o := range batch {
-		jobs[i] = &fresh[i]
-		d.fill(jobs[i], o, mesh.NewExecutionID(d.inv.Thread.ID))
-	}
-	known := func(id string) *job {
-		if i, here := places[id]; here {
-			return jobs[i]
-		}
-		return d.jobs[id]
-	}
-	for _, j := range jobs {
-		j.resolve(known)
-		j.exec.DependsOn = make([]mesh.ExecutionID, len(j.deps))
-		for i, dep := range j.deps {
-			j.exec.DependsOn[i] = dep.exec.ID
-		}
-	}
-	for _, j := range jobs {
-		j.inWave()
-	}
-	return jobs, nil
-}
-
-// resolve finds the jobs that the job depends on.
-func (j *job) resolve(known func(id string) *job) {
-	j.deps = make([]*job, 0, len(j.Order.DependsOn))
-	for _, id := range j.Order.DependsOn {
-		if dep := known(id); dep != nil {
-			j.deps = append(j.deps, dep)
-		}
-	}
-}
-
-// inWave works out the job's wave, of a graph without circles.
-func (j *job) inWave() int {
-	if j.wave == 0 {
-		before := 0
-		for _, dep := range j.deps {
-			before = max(before, dep.inWave())
-		}
-		j.wave = before + 1
-	}
-	return j.wave
-}
-
-// fill makes the job an order under the id of its execution.
-func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
-	o.MaxToolCalls = d.mostCalls(o)
-	as, ok := d.opts.registered(o.Name)
-	if !ok { // it is refused when it is to be asked
-		as = o.Name
-	}
-	j.Order, j.Result = o, Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}
-	j.exec = mesh.Execution{
-		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
-		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget, Dry: o.Dry,
-	}
 }
 
 // add takes a job in. d.mu is held.

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +40,96 @@ type Order struct {
 	// Call is the id of the model's call by which it was ordered, or "". A call orders
 	// once, also after a restart.
 	Call string
+}
+
+// plan returns the jobs of a batch that can be accepted, or what is wrong with each
+// order.
+func (d *Dispatcher) plan(ctx context.Context, batch []Order) (jobs []*job, bad []error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.ctx.Err() != nil:
+		return nil, slices.Repeat([]error{errClosed}, len(batch))
+	case d.lost != nil:
+		return nil, slices.Repeat([]error{d.lost}, len(batch))
+	}
+	places, bad := problems(d.jobs, batch)
+	if bad != nil {
+		return nil, bad
+	}
+	if met := cmp.Or(d.met, d.late); met != nil {
+		d.meet(met)
+		return nil, slices.Repeat([]error{tripOf(met).Err("dispatch.Dispatch")}, len(batch))
+	}
+	if bad = d.tooMany(ctx, len(batch)); bad != nil {
+		return nil, bad
+	}
+	jobs = make([]*job, len(batch))
+	fresh := make([]job, len(batch))
+	for i, o := range batch {
+		jobs[i] = &fresh[i]
+		d.fill(jobs[i], o, mesh.NewExecutionID(d.inv.Thread.ID))
+	}
+	known := func(id string) *job {
+		if i, here := places[id]; here {
+			return jobs[i]
+		}
+		return d.jobs[id]
+	}
+	edges := 0
+	for i := range batch {
+		edges += len(batch[i].DependsOn)
+	}
+	deps, ids := make([]*job, 0, edges), make([]mesh.ExecutionID, 0, edges) // of all, to be cut
+	for _, j := range jobs {
+		j.deps = deps
+		j.resolve(known)
+		n := len(j.deps)
+		deps, j.deps = j.deps[n:], j.deps[:n:n]
+		for _, dep := range j.deps {
+			ids = append(ids, dep.exec.ID)
+		}
+		j.exec.DependsOn, ids = ids[:n:n], ids[n:]
+	}
+	for _, j := range jobs {
+		j.inWave()
+	}
+	return jobs, nil
+}
+
+// resolve finds the jobs that the job depends on.
+func (j *job) resolve(known func(id string) *job) {
+	for _, id := range j.Order.DependsOn {
+		if dep := known(id); dep != nil {
+			j.deps = append(j.deps, dep)
+		}
+	}
+}
+
+// inWave works out the job's wave, of a graph without circles.
+func (j *job) inWave() int {
+	if j.wave == 0 {
+		before := 0
+		for _, dep := range j.deps {
+			before = max(before, dep.inWave())
+		}
+		j.wave = before + 1
+	}
+	return j.wave
+}
+
+// fill makes the job an order under the id of its execution.
+func (d *Dispatcher) fill(j *job, o Order, id mesh.ExecutionID) {
+	o.MaxToolCalls = d.mostCalls(o)
+	as, ok := d.opts.registered(o.Name)
+	if !ok { // it is refused when it is to be asked
+		as = o.Name
+	}
+	j.Order, j.Result = o, Result{AgentID: o.AgentID, Status: StatusPending, ExecutionID: id, Agent: o.Name, Mission: o.Mission}
+	j.exec = mesh.Execution{
+		ID: id, Parent: d.inv.Execution, Kind: mesh.KindAgent, Agent: as,
+		User: d.inv.User, Label: o.AgentID, Text: o.Mission, Skills: o.Skills, MaxToolCalls: o.MaxToolCalls, Budget: o.Budget, Dry: o.Dry,
+	}
 }
 
 // problems checks the orders of one batch together, against those that there

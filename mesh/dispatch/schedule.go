@@ -18,7 +18,7 @@ func (d *Dispatcher) link(j *job) {
 	if len(j.deps) < len(j.Order.DependsOn) { // restored from a log that does not have them all
 		d.skip(j, "")
 	}
-	for _, dep := range j.deps {
+	for _, dep := range inOrder(j.deps) {
 		switch {
 		case !dep.Terminal():
 			j.waits++
@@ -106,14 +106,13 @@ func (d *Dispatcher) after(j *job, r Result) {
 type attempt struct {
 	*job
 
-	ctx   context.Context //nolint:containedctx // of the job: it ends with its time
-	prior []Result
+	ctx context.Context //nolint:containedctx // of the job: it ends with its time
 }
 
 // do runs the job. While it runs, nobody changes what is known of its result.
-func (a attempt) do(run func(context.Context, *job, Result, []Result) Result) Result {
+func (a attempt) do(run func(context.Context, *job, Result) Result) Result {
 	defer a.cancel()
-	return run(a.ctx, a.job, a.job.Result, a.prior)
+	return run(a.ctx, a.job, a.job.Result)
 }
 
 // next takes the job from the queue that begins now, if one may. d.mu is held.
@@ -132,7 +131,7 @@ func (d *Dispatcher) next() attempt {
 func (d *Dispatcher) begin(j *job) (a attempt) {
 	d.running++
 	j.Status, j.began = StatusRunning, time.Now()
-	a = attempt{job: j, prior: results(inOrder(j.deps))}
+	a = attempt{job: j}
 	a.ctx, j.cancel = context.WithDeadline(d.ctx, j.began.Add(cmp.Or(j.left, d.timeout(&j.Order))))
 	return a
 }
@@ -202,7 +201,11 @@ func inOrder(jobs []*job) []*job {
 	return jobs
 }
 
-// results returns those of the jobs. The dispatcher's mu is held.
+// prior returns the results of those that the job depends on, in the order of dispatch.
+// When it begins they are done, and change no more.
+func (j *job) prior() []Result { return results(j.deps) }
+
+// results returns those of the jobs. The dispatcher's mu is held, or they are done.
 func results(jobs []*job) []Result {
 	if len(jobs) == 0 {
 		return nil

@@ -34,7 +34,7 @@ func scheduler(t testing.TB, o Options, work func(r Result) Result) *Dispatcher 
 	}
 	o.MaxAgents = -1
 	d := New(t.Context(), &agent.Invocation{Execution: g.Execution, Thread: g.Key(), Grant: g, Mesh: m}, nil, o)
-	d.run = func(_ context.Context, _ *job, r Result, _ []Result) Result { return work(r) }
+	d.run = func(_ context.Context, _ *job, r Result) Result { return work(r) }
 	return d
 }
 
@@ -63,7 +63,7 @@ func TestCloseWaitsForHalfAMinute(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := scheduler(t, Options{}, nil)
-				d.run = func(ctx context.Context, _ *job, r Result, _ []Result) Result {
+				d.run = func(ctx context.Context, _ *job, r Result) Result {
 					<-ctx.Done()
 					time.Sleep(tt.ends)
 					return completed(r)

@@ -27,12 +27,12 @@ const settleTime = 5 * time.Second
 
 // work runs one job, of which r is known, until it is done or waits for the
 // user, and logs it.
-func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result) Result {
+func (d *Dispatcher) work(ctx context.Context, j *job, r Result) Result {
 	to, err := d.find(ctx, j)
 	var a *assignment
 	if err == nil {
 		r.Agent = to.GetName()
-		a, err = d.assign(ctx, j, to, prior)
+		a, err = d.assign(ctx, j, to)
 	}
 	if err != nil {
 		r.Status, r.Result = notAsked(ctx, err)
@@ -58,7 +58,7 @@ func (d *Dispatcher) work(ctx context.Context, j *job, r Result, prior []Result)
 		r.Status, r.Result = StatusCanceled, ""
 		return r
 	case (lost || ctx.Err() == nil && last.Reason == mesh.ReasonUnavailable && d.patient()) && call.Speaks(to.GetCard()) && d.readopt(ctx, j):
-		return d.work(ctx, j, r, prior)
+		return d.work(ctx, j, r)
 	case lost && j.cutOff() && !call.Speaks(to.GetCard()):
 		last, r.Status = unknown(), StatusFailed
 	case lost && call.Speaks(to.GetCard()): // again and again
@@ -105,7 +105,7 @@ type assignment struct {
 }
 
 // assign logs that the agent is about to be asked, or to go on.
-func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior []Result) (*assignment, error) {
+func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent) (*assignment, error) {
 	a := &assignment{to: to}
 	var event *mesh.Event
 	if j.cutOff() {
@@ -125,6 +125,7 @@ func (d *Dispatcher) assign(ctx context.Context, j *job, to *meshv1.Agent, prior
 		if deadline, ok := ctx.Deadline(); ok {
 			j.exec.Deadline = deadline.UTC().Truncate(time.Millisecond)
 		}
+		prior := j.prior()
 		a.msg = message(d.inv.Thread.ID, prompt(j.Order, prior, maxPrior), j.Order)
 		a.msg.Metadata = a2a.SetExtension(a.msg.Metadata, modelrun.MissionData(d.mission(j.Order, prior)))
 		if j.SkillCall != nil {

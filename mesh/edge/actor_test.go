@@ -293,7 +293,7 @@ func (s *scene) must(err error) {
 
 // logged waits until a piece with the words is in the log.
 func (s *scene) logged(words string) {
-	for ev, err := range s.w.log.Follow(s.ctx, s.w.key(), 0) {
+	for ev, err := range s.w.log.Follow(s.ctx, s.w.key(), 0, 0) {
 		if err != nil {
 			return
 		}

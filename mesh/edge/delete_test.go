@@ -64,8 +64,11 @@ func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
 					task = mesh.ExecutionID(acc.Task.GetId())
 				}
 				for _, err := range w.Updates(w.ctx(w.thread), acc.Task.GetId(), acc.Cursor) {
-					if err != nil && !mesh.IsCode(err, mesh.NotFound) { // its task may be gone by now
-						t.Errorf("round %d, what became of it: %v", round, err)
+					if err == nil {
+						continue
+					}
+					if _, _, gone := w.Task(w.ctx(w.thread), acc.Task.GetId()); !mesh.IsCode(err, mesh.NotFound) || !mesh.IsCode(gone, mesh.NotFound) {
+						t.Errorf("round %d, what became of it: %v; and it is there: %v", round, err, gone)
 					}
 				}
 			})

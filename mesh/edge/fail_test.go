@@ -203,7 +203,7 @@ func TestATaskWhoseAgentRestsForCredentialsRestsToo(t *testing.T) {
 	})
 	acc := w.send("go")
 	said := 0 // by the agent, and when its leg was settled
-	for ev, err := range w.log.Follow(w.ctx(w.thread), w.key(), 0) {
+	for ev, err := range w.log.Follow(w.ctx(w.thread), w.key(), 0, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

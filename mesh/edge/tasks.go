@@ -139,7 +139,7 @@ func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey,
 // Updates implements a2a.Service.
 func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
 	return func(yield func(a2a.Update, error) bool) {
-		key, view, err := e.view(ctx, id, after)
+		key, first, view, err := e.view(ctx, id, after)
 		if err != nil {
 			yield(a2a.Update{}, err)
 			return
@@ -150,7 +150,7 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 		var at *mesh.Event
 		var u a2a.Update
 		u.Wire = func() []byte { return view.Wire(at, u.Response) } // whoever is not on a network has no use for it
-		for ev, err := range e.Log.Follow(ctx, key, after) {
+		for ev, err := range e.Log.Follow(ctx, key, first, after) {
 			if err != nil {
 				yield(a2a.Update{}, err)
 				return
@@ -164,7 +164,7 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 			if !thread.Reshares(ev) {
 				continue
 			}
-			if _, _, err := e.view(ctx, id, ev.Seq); err != nil { // it is not the caller's to read any more
+			if _, _, _, err := e.view(ctx, id, ev.Seq); err != nil { // it is not the caller's to read any more
 				yield(a2a.Update{}, err)
 				return
 			}
@@ -172,14 +172,16 @@ func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2
 	}
 }
 
-// view returns the caller's view of the task after the cursor.
-func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.ThreadKey, *thread.View, error) {
+// view returns the caller's view of the task after the cursor, and the thread that it is
+// in, with the position of its first event.
+func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.ThreadKey, mesh.Pos, *thread.View, error) {
 	const op = "edge.Updates"
 	r, err := e.locate(ctx, op, id)
 	if err != nil {
-		return r.key, nil, err
+		return r.key, 0, nil, err
 	}
 	call, _ := mesh.CallFrom(ctx)
+	var first mesh.Pos
 	var view *thread.View
 	err = e.States.With(ctx, r.key, func(s *thread.State) error {
 		t, err := r.turn(op, s)
@@ -190,10 +192,11 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 		if after < 0 || after > s.Seq {
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
+		first = s.First
 		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq, Context: e.Contexts.Shown(r.key, call, t.Context)})
 		return nil
 	})
-	return r.key, view, err
+	return r.key, first, view, err
 }
 
 // Cancel implements a2a.Service. It returns when the task is over.

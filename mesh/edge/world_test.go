@@ -472,7 +472,7 @@ func (w *world) until(acc *a2a.Accepted, cond func(*heard) bool) *heard {
 func (w *world) await(what string, cond func(*thread.State) bool) *thread.State {
 	w.t.Helper()
 	s := new(thread.State)
-	for ev, err := range w.log.Follow(w.ctx(w.thread), w.key(), 0) {
+	for ev, err := range w.log.Follow(w.ctx(w.thread), w.key(), 0, 0) {
 		if err != nil {
 			w.t.Fatalf("waiting until %s: %v", what, err)
 		}

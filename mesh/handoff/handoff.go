@@ -233,6 +233,7 @@ const (
 func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) error {
 	const op = "handoff.await"
 	var have int64
+	var first mesh.Pos
 	var from mesh.Seq
 	most, counts := awaitMost, true
 	err := h.states.With(ctx, g.Key(), func(s *thread.State) error {
@@ -240,7 +241,7 @@ func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) erro
 		if x == nil {
 			return mesh.ThreadNotFound(op)
 		}
-		if have, from = x.Artifacts, s.Seq; x.CutOff {
+		if have, first, from = x.Artifacts, s.First, s.Seq; x.CutOff {
 			most, counts = awaitAgain, false
 		}
 		return nil
@@ -250,7 +251,7 @@ func (h *Handoffs) await(ctx context.Context, g *mesh.Grant, updates int64) erro
 	}
 	wait, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for ev, err := range h.log.Follow(wait, g.Key(), from) {
+	for ev, err := range h.log.Follow(wait, g.Key(), first, from) {
 		if err != nil {
 			break
 		}

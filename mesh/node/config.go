@@ -123,6 +123,9 @@ type Config struct {
 	// Model is the language model that agents use; without URL and key, the
 	// offline planner is.
 	Model Model `yaml:"model"`
+	// Embedding is the model by which memories are found by what they mean; without a name
+	// they are found by their words.
+	Embedding Embedding `yaml:"embedding"`
 	// Models are further endpoints, by name, for agents that shall not use Model.
 	Models map[string]Model `yaml:"models"`
 	// Grace is how long running turns may take to finish when the node stops, before they
@@ -204,6 +207,17 @@ type Connections struct {
 	Total int `yaml:"total"`
 	// PerAddress is the most from one address of another machine; default 2,000.
 	PerAddress int `yaml:"per_address"`
+}
+
+// Embedding names a model for embeddings at an OpenAI-compatible endpoint.
+type Embedding struct {
+	// URL and Key are those of Model where they are left out.
+	URL  string `yaml:"url"`
+	Key  string `yaml:"key"`
+	Name string `yaml:"name"`
+	// Least is how similar to what is looked for a memory must be that has none of its
+	// words, from 0 to 1; default 0.3. Models differ in it.
+	Least float64 `yaml:"least"`
 }
 
 // Model names an OpenAI-compatible endpoint.
@@ -290,7 +304,7 @@ func (c *Config) fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillHandoff(), c.fillTLS(), c.fillAudit(), c.fillRetention()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillEmbedding(), c.fillHandoff(), c.fillTLS(), c.fillAudit(), c.fillRetention()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

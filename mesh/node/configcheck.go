@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -110,6 +111,33 @@ func checkModel(at string, m Model) error {
 	}
 	return nil
 }
+
+// fillEmbedding checks the model for embeddings, and gives it the endpoint of the model where
+// it names none.
+func (c *Config) fillEmbedding() error {
+	e := &c.Embedding
+	switch {
+	case e.Name == "" && (e.URL != "" || e.Key != "" || e.Least != 0):
+		return invalid("embedding.name", "is missing; name the model for embeddings, as text-embedding-3-small, or leave all of embedding out to find memories by their words")
+	case e.Name == "":
+		return nil
+	case e.URL != "" && !webURL(e.URL):
+		return invalid("embedding.url", "must be a URL such as https://api.openai.com/v1")
+	case e.URL == "" && c.Model.URL == "":
+		return invalid("embedding.url", "is missing, and so is model.url; name the endpoint of the model for embeddings")
+	case !(e.Least >= 0 && e.Least <= 1):
+		return invalid("embedding.least", "must be from 0 to 1, and is %v; leave it out for %v", e.Least, DefaultLeast)
+	}
+	if e.URL == "" {
+		e.URL, e.Key = c.Model.URL, cmp.Or(e.Key, c.Model.Key)
+	}
+	e.Least = cmp.Or(e.Least, DefaultLeast)
+	return nil
+}
+
+// DefaultLeast is the default of Embedding.Least: with OpenAI's models, texts about one thing
+// are more similar, and others less.
+const DefaultLeast = 0.3
 
 // checkSMTP checks the mail server. Settings of it without an address would be
 // of no effect: mail would be written to a folder, and nobody would know.

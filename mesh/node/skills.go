@@ -300,7 +300,7 @@ func (c *Config) expand() error {
 	for _, s := range []struct {
 		field string
 		at    *string
-	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}} {
+	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}, {"embedding.key", &c.Embedding.Key}} {
 		if *s.at, err = value(s.field, *s.at); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // their Seq, each once.
 func (s *State) Apply(e *mesh.Event) {
 	if s.Seq == 0 {
-		s.Created = e.Time
+		s.Created, s.First = e.Time, e.Pos
 	}
 	s.Seq, s.Updated = e.Seq, e.Time
 	if scope, ok := mesh.ScopeOf(e); ok {

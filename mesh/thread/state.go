@@ -28,6 +28,7 @@ import (
 // State is a folded thread. The zero value is the empty thread.
 type State struct {
 	Seq     mesh.Seq // of the last event applied
+	First   mesh.Pos // of the first: which of the threads that have had its id it is
 	Epoch   mesh.Epoch
 	Node    string // who holds the epoch
 	Created time.Time

@@ -26,7 +26,11 @@ func TestDeleteEndsFollowersAndTheirThreadOnly(t *testing.T) {
 			wg.Go(func() { _, errs[i] = collect(ctx, l, key, mesh.Seq(i), 9) })
 		}
 		wg.Go(func() { _, errs[2] = collect(ctx, l, logtest.Key(2), 0, 9) })
-		behind := l.Cursor(key, 0) // has yet to read what was there
+		info, _, err := l.Info(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind := l.Cursor(key, info.FirstPos, 0) // has yet to read what was there
 		defer behind.Close()
 		synctest.Wait()
 		if err := l.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
@@ -87,7 +91,7 @@ func TestFollowersNeverSeeTwoThreadsOfOneID(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	follow := func() {
 		var events []*mesh.Event
-		for e, err := range l.Follow(ctx, key, 0) {
+		for e, err := range l.Follow(ctx, key, 0, 0) {
 			if err != nil && !mesh.IsCode(err, mesh.NotFound) && ctx.Err() == nil {
 				t.Error(err)
 			}
@@ -147,7 +151,7 @@ func TestAThreadThatIsReplacedWhileItIsReadIsNotFound(t *testing.T) {
 		}
 		add(t, l, said("new"), said("new"), said("new"))
 	}
-	c := l.Cursor(key, 1)
+	c := l.Cursor(key, 0, 1)
 	defer c.Close()
 	if events, err := c.Next(t.Context()); !mesh.IsCode(err, mesh.NotFound) {
 		t.Errorf("got %v, %v", events, err)

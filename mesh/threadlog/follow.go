@@ -18,7 +18,7 @@ type topic struct {
 	mu sync.Mutex // taken after Log.mu where both are
 	// top is the highest Seq known to be committed: all below it are, too.
 	top       mesh.Seq
-	first     mesh.Pos // of the thread, once the store was asked and had it
+	first     mesh.Pos // of the thread, once that is known; then it stays
 	followers int
 	waiting   []*Cursor
 	gone      bool // the thread was deleted
@@ -26,9 +26,11 @@ type topic struct {
 
 // publish lets readers have the events, and wakes those who wait for them.
 func (l *Log) publish(key mesh.ThreadKey, added []held) {
-	top := mesh.Seq(0)
+	top, first := mesh.Seq(0), mesh.Pos(0)
 	for _, h := range added {
-		top = max(top, h.Seq)
+		if top = max(top, h.Seq); h.Seq == 1 {
+			first = h.Pos
+		}
 	}
 	l.window.put(key, added)
 	l.mu.RLock()
@@ -37,20 +39,25 @@ func (l *Log) publish(key mesh.ThreadKey, added []held) {
 		ring(wake)
 	}
 	l.mu.RUnlock()
-	if t != nil {
-		t.raise(top, 0)
+	if t != nil && !t.raise(top, first) {
+		_, of := t.known()
+		l.end(key, t, of)
 	}
 }
 
 // raise tells the topic of a Seq that is known to be committed in the thread that
-// begins at first, if that is known, and returns false if it is of another one.
+// begins at first, if that is known, and returns false if it is of an earlier one. Of a
+// thread before its own, which who asked was told of long ago, it learns nothing.
 func (t *topic) raise(top mesh.Seq, first mesh.Pos) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if first != 0 && t.first != 0 && first != t.first {
-		return false
+	switch {
+	case first == 0:
+	case t.first == 0:
+		t.first = first
+	case first != t.first:
+		return first < t.first
 	}
-	t.first = max(t.first, first)
 	if top > t.top {
 		t.top = top
 		t.wakeAll()
@@ -58,10 +65,19 @@ func (t *topic) raise(top mesh.Seq, first mesh.Pos) bool {
 	return true
 }
 
-func (t *topic) end() {
+// end ends the topic of the thread that begins at first, or of one that nobody knew when
+// that was 0. A topic of which more is known by then may be of a later thread.
+func (l *Log) end(key mesh.ThreadKey, t *topic, first mesh.Pos) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gone = true
+	if t.first != first {
+		return
+	}
+	if t.gone = true; l.topics[key] == t {
+		delete(l.topics, key)
+	}
 	t.wakeAll()
 }
 
@@ -125,6 +141,7 @@ type Cursor struct {
 	key   mesh.ThreadKey
 	topic *topic
 	wake  chan struct{} // capacity 1
+	first mesh.Pos      // of the thread, once that is known
 	after mesh.Seq
 	// asked says that the store's tail was asked for after joining the topic:
 	// what is not in the answer will be published.
@@ -132,11 +149,12 @@ type Cursor struct {
 	waits bool // in topic.waiting; guarded by topic.mu
 }
 
-// Cursor returns a cursor before the first event with a Seq above after. The
-// thread need not exist yet. A cursor beyond the tail waits until the thread
-// has grown that far.
-func (l *Log) Cursor(key mesh.ThreadKey, after mesh.Seq) *Cursor {
-	return &Cursor{log: l, key: key, topic: l.join(key), wake: make(chan struct{}, 1), after: max(after, 0)}
+// Cursor returns a cursor before the first event with a Seq above after, in the thread
+// whose first event is at first: of the threads that have the id one after the other,
+// that one alone. 0 is the one that there is at the first Next or, if there is none, the
+// next one. A cursor beyond the tail waits until the thread has grown that far.
+func (l *Log) Cursor(key mesh.ThreadKey, first mesh.Pos, after mesh.Seq) *Cursor {
+	return &Cursor{log: l, key: key, topic: l.join(key), wake: make(chan struct{}, 1), first: first, after: max(after, 0)}
 }
 
 // Close releases the cursor. It may be called again.
@@ -168,8 +186,8 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		if err := c.ask(ctx); err != nil {
-			return nil, mesh.Wrap(op, err)
+		if err := c.ask(ctx, op); err != nil {
+			return nil, err
 		}
 		if c.behind() {
 			return c.take(ctx, op)
@@ -185,24 +203,21 @@ func (c *Cursor) Next(ctx context.Context) ([]*mesh.Event, error) {
 }
 
 // ask has the topic know, once, how far the thread has come.
-func (c *Cursor) ask(ctx context.Context) error {
-	if c.asked {
-		return nil
-	}
-	for !c.topic.isGone() {
-		there, err := c.log.refresh(ctx, c.key, c.topic)
-		if err != nil {
-			return err
+func (c *Cursor) ask(ctx context.Context, op string) error {
+	for !c.asked {
+		info, err := c.log.refresh(ctx, c.key, c.topic)
+		switch {
+		case err != nil:
+			return mesh.Wrap(op, err)
+		case c.first != 0 && c.first != info.FirstPos:
+			return mesh.ThreadNotFound(op)
+		case c.topic.isGone(): // it is of a thread that was deleted, and this cursor of the one that has its id now
+			c.log.leave(c)
+			c.topic = c.log.join(c.key)
+		default:
+			c.first, c.asked = info.FirstPos, true
 		}
-		if !there || !c.topic.isGone() {
-			break
-		}
-		// Those who share the topic follow a thread that another node has deleted, and
-		// this cursor the one that has its id now.
-		c.log.leave(c)
-		c.topic = c.log.join(c.key)
 	}
-	c.asked = true
 	return nil
 }
 
@@ -225,7 +240,7 @@ func (c *Cursor) behind() bool {
 // take returns the events that follow the cursor, which must be behind.
 func (c *Cursor) take(ctx context.Context, op string) ([]*mesh.Event, error) {
 	events := c.log.window.read(c.key, c.after, maxDrain)
-	if len(events) == 0 {
+	if len(events) == 0 || events[0].Pos < c.first { // or published late, of a thread before
 		recs, err := c.log.backend.Read(ctx, c.key, c.after, maxDrain)
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
@@ -234,9 +249,15 @@ func (c *Cursor) take(ctx context.Context, op string) ([]*mesh.Event, error) {
 			return nil, err
 		}
 	}
-	// What was there is not only if it was deleted just now. Others may be of a
-	// later thread with the same id, which begins when this one has ended.
-	if len(events) == 0 || c.topic.isGone() {
+	// The thread may have been deleted meanwhile, and another one begun that has its id.
+	info, _, err := c.log.Info(ctx, c.key)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	if c.first == 0 { // there was none yet
+		c.first = info.FirstPos
+	}
+	if len(events) == 0 || events[0].Pos < c.first || info.FirstPos != c.first {
 		return nil, mesh.ThreadNotFound(op)
 	}
 	c.after = events[len(events)-1].Seq
@@ -246,10 +267,10 @@ func (c *Cursor) take(ctx context.Context, op string) ([]*mesh.Event, error) {
 // Follow yields the thread's events with a Seq above after, and then each new
 // one as it is committed: once, in order, without a gap. It ends when the loop
 // breaks or with an error, which is the last thing that it yields; see
-// [Cursor.Next] for the codes. The thread need not exist yet.
-func (l *Log) Follow(ctx context.Context, key mesh.ThreadKey, after mesh.Seq) iter.Seq2[*mesh.Event, error] {
+// [Cursor.Next] for the codes, and [Log.Cursor] for what first is.
+func (l *Log) Follow(ctx context.Context, key mesh.ThreadKey, first mesh.Pos, after mesh.Seq) iter.Seq2[*mesh.Event, error] {
 	return func(yield func(*mesh.Event, error) bool) {
-		c := l.Cursor(key, after)
+		c := l.Cursor(key, first, after)
 		defer c.Close()
 		for {
 			events, err := c.Next(ctx)

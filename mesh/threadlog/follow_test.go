@@ -51,7 +51,7 @@ func (w *watched) Read(ctx context.Context, k mesh.ThreadKey, after mesh.Seq, li
 // collect follows the thread until it has n events, and returns them.
 func collect(ctx context.Context, l *threadlog.Log, k mesh.ThreadKey, after mesh.Seq, n int) ([]*mesh.Event, error) {
 	var out []*mesh.Event
-	for e, err := range l.Follow(ctx, k, after) {
+	for e, err := range l.Follow(ctx, k, 0, after) {
 		if err != nil {
 			return out, err
 		}
@@ -185,7 +185,7 @@ func TestFollowersThatKeepUpDoNotReadTheStore(t *testing.T) {
 func TestAFollowerThatFallsBehindReadsTheStoreAndCatchesUp(t *testing.T) {
 	store := &watched{Backend: mem.Open()}
 	l := threadlog.New(store)
-	c := l.Cursor(key, 0)
+	c := l.Cursor(key, 0, 0)
 	defer c.Close()
 	var want []string
 	for i := range 5000 {
@@ -210,7 +210,7 @@ func TestAWriterDoesNotWaitForFollowers(t *testing.T) {
 	l := threadlog.New(mem.Open())
 	var cursors []*threadlog.Cursor
 	for range 100 { // none of them reads
-		cursors = append(cursors, l.Cursor(key, 0))
+		cursors = append(cursors, l.Cursor(key, 0, 0))
 	}
 	next, stop := iter.Pull2(l.FollowAll(t.Context(), 0)) // nor does who spans threads
 	defer stop()
@@ -259,7 +259,7 @@ func TestFollowersSeeNothingBeforeItsCommit(t *testing.T) {
 func TestACommitWhoseAnswerIsLostDoesNotHoldFollowersUp(t *testing.T) {
 	store := &watched{Backend: mem.Open()}
 	l := threadlog.New(store)
-	c := l.Cursor(key, 0)
+	c := l.Cursor(key, 0, 0)
 	defer c.Close()
 	add(t, l, said("a"))
 	if diff := cmp.Diff([]string{"a"}, drain(t, c)); diff != "" {
@@ -278,7 +278,7 @@ func TestACommitWhoseAnswerIsLostDoesNotHoldFollowersUp(t *testing.T) {
 
 func TestNextGivesAllAtHandAndBehindSaysWhetherThereIsMore(t *testing.T) {
 	l := threadlog.New(mem.Open())
-	c := l.Cursor(key, 0)
+	c := l.Cursor(key, 0, 0)
 	defer c.Close()
 	if c.Behind() {
 		t.Error("it is behind on nothing")
@@ -342,7 +342,7 @@ func TestAFollowerEndsWithItsContextAndWithItsLoop(t *testing.T) {
 		cancel()
 		wg.Wait()
 		add(t, l, said("x"))
-		for _, err := range l.Follow(t.Context(), key, 0) {
+		for _, err := range l.Follow(t.Context(), key, 0, 0) {
 			if err != nil {
 				t.Error(err)
 			}

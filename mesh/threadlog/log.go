@@ -337,12 +337,16 @@ func (l *Log) Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) err
 		return mesh.Wrap("threadlog.Delete", err)
 	}
 	l.window.drop(key, math.MaxInt64)
-	l.mu.Lock()
+	l.mu.RLock()
 	t := l.topics[key]
-	delete(l.topics, key)
-	l.mu.Unlock()
-	if t != nil {
-		t.end()
+	l.mu.RUnlock()
+	if t == nil {
+		return nil
+	}
+	// Another node may have begun the next thread already, which the topic may be of.
+	if _, err := l.refresh(context.WithoutCancel(ctx), key, t); err != nil {
+		_, first := t.known()
+		l.end(key, t, first) // the followers find out
 	}
 	return nil
 }

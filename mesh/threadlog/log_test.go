@@ -158,7 +158,7 @@ func TestARetryUnderTheSameIDAddsAndPublishesNothing(t *testing.T) {
 	a, again := said("a"), said("a, told otherwise")
 	a.ID, again.ID = "id", "id"
 	add(t, l, a)
-	c := l.Cursor(key, 0)
+	c := l.Cursor(key, 0, 0)
 	defer c.Close()
 	b := said("b")
 	if diff := cmp.Diff([]mesh.Seq{1, 2}, add(t, l, again, b)); diff != "" {
@@ -217,7 +217,7 @@ func everyBody() []*mesh.Event {
 func TestLiveReadersAndReadersOfTheStoreSeeTheSame(t *testing.T) {
 	store := mem.Open()
 	l := threadlog.New(store)
-	c := l.Cursor(key, 0)
+	c := l.Cursor(key, 0, 0)
 	defer c.Close()
 	events := everyBody()
 	if _, err := l.Append(t.Context(), key, events, threadlog.AppendOptions{Epoch: 2}); err != nil {
@@ -285,7 +285,7 @@ func TestErrorsOfTheStoreKeepTheirCodeAndDetail(t *testing.T) {
 	_, readErr := l.Read(t.Context(), key, 0, 1)
 	_, scanErr := l.Scan(t.Context(), 0, 1)
 	errs := []error{appendErr, readErr, scanErr}
-	for _, err := range l.Follow(t.Context(), key, 0) {
+	for _, err := range l.Follow(t.Context(), key, 0, 0) {
 		errs = append(errs, err)
 	}
 	for _, err := range l.FollowAll(t.Context(), 0) {
@@ -316,7 +316,7 @@ func ExampleLog_Follow() {
 	say("one")
 	say("two")
 	const lastSeen = 1 // the client dropped after the first event
-	for e, err := range log.Follow(ctx, thread, lastSeen) {
+	for e, err := range log.Follow(ctx, thread, 0, lastSeen) {
 		if err != nil {
 			fmt.Println(err)
 			break

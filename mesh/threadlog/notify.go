@@ -66,20 +66,19 @@ func (l *Log) look(ctx context.Context, key mesh.ThreadKey) {
 }
 
 // refresh finds out how far the topic's thread has come, and ends it if the thread was
-// deleted. It returns whether there is one, which may be another one by then.
-func (l *Log) refresh(ctx context.Context, key mesh.ThreadKey, t *topic) (there bool, err error) {
-	known := t.last() // before the store is asked, which may know more by then
-	info, there, err := l.Info(ctx, key)
-	if err != nil || info.Last >= known && t.raise(info.Last, info.FirstPos) {
-		return there, err
+// deleted. It returns what there is, which may be another thread by then.
+func (l *Log) refresh(ctx context.Context, key mesh.ThreadKey, t *topic) (Info, error) {
+	known, first := t.known() // before the store is asked, which may know more by then
+	info, _, err := l.Info(ctx, key)
+	switch {
+	case err != nil:
+	case info.Last < known:
+		l.end(key, t, first)
+	case !t.raise(info.Last, info.FirstPos):
+		_, of := t.known()
+		l.end(key, t, of)
 	}
-	l.mu.Lock()
-	if l.topics[key] == t {
-		delete(l.topics, key)
-	}
-	l.mu.Unlock()
-	t.end()
-	return there, nil
+	return info, err
 }
 
 func (l *Log) wakeScanners() {
@@ -90,9 +89,10 @@ func (l *Log) wakeScanners() {
 	}
 }
 
-// last is the highest Seq that is known to be committed.
-func (t *topic) last() mesh.Seq {
+// known is the highest Seq that is known to be committed, and the first position of the
+// thread.
+func (t *topic) known() (top mesh.Seq, first mesh.Pos) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.top
+	return t.top, t.first
 }

@@ -149,3 +149,137 @@ func TestAFollowerFollowsTheThreadThatIsThere(t *testing.T) {
 		})
 	}
 }
+
+// What is followed is one of the threads that have had the id: which, says the position
+// of its first event. So it is whatever the node hears meanwhile of what another one did,
+// between opening a cursor and its first Next and between two of these, and when it adds to
+// the later thread itself before it has heard.
+func TestACursorFollowsTheThreadThatItWasOpenedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		heard bool // of the later thread, before the cursors read on
+		adds  bool // to it, this node
+	}{"unheard": {}, "heard": {heard: true}, "added to": {adds: true}, "both": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b, handle := two(t)
+				handle.Deafen(true)
+				add(t, a, said("old"), said("old"))
+				open := func() *threadlog.Cursor {
+					info, _, err := b.Info(t.Context(), key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return b.Cursor(key, info.FirstPos, 0)
+				}
+				read, unread := open(), open()
+				if events, err := read.Next(t.Context()); err != nil || len(events) != 2 {
+					t.Fatalf("the old thread has %v, %v", events, err)
+				}
+				if err := a.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
+					t.Fatal(err)
+				}
+				later := open() // of none: of the next one
+				add(t, a, said("new"), said("new"), said("new"))
+				latest := open()
+				if tt.heard {
+					time.Sleep(2 * threadlog.SweepEvery)
+				}
+				want := 3
+				if tt.adds {
+					add(t, b, said("new"))
+					want++
+				}
+				for name, c := range map[string]*threadlog.Cursor{"later": later, "latest": latest} {
+					events, err := c.Next(t.Context())
+					if err != nil || len(events) != want || text(events[0]) != "new" {
+						t.Errorf("the cursor of the %s thread has %v, %v", name, events, err)
+					}
+				}
+				for name, c := range map[string]*threadlog.Cursor{"that read": read, "that did not": unread} {
+					if events, err := c.Next(t.Context()); !mesh.IsCode(err, mesh.NotFound) {
+						t.Errorf("the cursor of the old thread %s has %v, %v", name, events, err)
+					}
+				}
+				for _, c := range []*threadlog.Cursor{read, unread, later, latest} {
+					c.Close()
+				}
+			})
+		})
+	}
+}
+
+// overtaken is a store whose answer another node overtakes, once.
+type overtaken struct {
+	threadlog.Backend
+	deleting, asking func() // what happens before the answer is there
+}
+
+func (o *overtaken) Delete(ctx context.Context, k mesh.ThreadKey, last mesh.Pos) error {
+	err := o.Backend.Delete(ctx, k, last)
+	if f := o.deleting; f != nil {
+		o.deleting = nil
+		f()
+	}
+	return err
+}
+
+func (o *overtaken) Info(ctx context.Context, k mesh.ThreadKey) (threadlog.Info, bool, error) {
+	info, ok, err := o.Backend.Info(ctx, k)
+	if f := o.asking; f != nil {
+		o.asking = nil
+		f()
+	}
+	return info, ok, err
+}
+
+// Whoever follows the thread that another node has begun is not ended by what this one
+// still does about the one before: deleting it, or looking at it.
+func TestFollowersOfALaterThreadOutliveTheOneBefore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		here  bool // it is deleted
+		early bool // or elsewhere, before this node looks
+	}{"deleting": {here: true}, "looking": {}, "looking at none": {early: true}} {
+		t.Run(name, func(t *testing.T) {
+			store := mem.Open()
+			other := threadlog.New(store)
+			o := &overtaken{Backend: store}
+			l := threadlog.New(o)
+			add(t, other, said("old"))
+			gone := func() {
+				if err := other.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
+					t.Error(err)
+				}
+			}
+			before := l.Cursor(key, 0, 0)
+			defer before.Close()
+			add(t, l, said("old")) // which it hears of
+			later := l.Cursor(key, 0, 0)
+			defer later.Close()
+			anew := func() {
+				if !tt.here && !tt.early {
+					gone()
+				}
+				add(t, other, said("new"), said("new"))
+				if events, err := later.Next(t.Context()); err != nil || len(events) != 2 || text(events[0]) != "new" {
+					t.Errorf("the later thread has %v, %v", events, err)
+				}
+			}
+			if tt.early {
+				gone()
+			}
+			if tt.here {
+				o.deleting = anew
+				if err := l.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
+					t.Error(err)
+				}
+			} else {
+				o.asking = anew
+				_, _ = before.Next(t.Context()) // of whichever it is
+			}
+			add(t, l, said("newer"))
+			if events, err := later.Next(t.Context()); err != nil || len(events) != 1 || text(events[0]) != "newer" {
+				t.Errorf("then the later thread has %v, %v", events, err)
+			}
+		})
+	}
+}

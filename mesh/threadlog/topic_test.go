@@ -62,14 +62,14 @@ func TestATopicIsThereWhileSomebodyFollows(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				for _, err := range l.Follow(ctx, key, 1) {
+				for _, err := range l.Follow(ctx, key, 0, 1) {
 					if err != nil {
 						return
 					}
 				}
 			})
 		}
-		slow := l.Cursor(key, 1)
+		slow := l.Cursor(key, 0, 1)
 		for range 1000 {
 			add("small")
 		}

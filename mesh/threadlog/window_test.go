@@ -115,7 +115,7 @@ func followed(t *testing.T, log *threadlog.Log, backend threadlog.Backend, key m
 		return
 	}
 	var got []*mesh.Event
-	for e, err := range log.Follow(context.WithoutCancel(t.Context()), key, after) {
+	for e, err := range log.Follow(context.WithoutCancel(t.Context()), key, 0, after) {
 		if err != nil {
 			t.Fatal(err)
 		}

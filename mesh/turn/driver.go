@@ -41,7 +41,9 @@ type driver struct {
 	// Of a thread that was left over: ahead is closed when the one before it has entered the
 	// line, and inside when it has itself. Both are guarded by Runner.mu, and nil afterwards.
 	ahead, inside chan struct{}
-	seen          mesh.Seq // of the thread, when there was no turn to work on
+	// The thread, by its first event, and its Seq when there was no turn to work on.
+	begins mesh.Pos
+	seen   mesh.Seq
 
 	mu    sync.Mutex
 	lease lease.Lease
@@ -176,7 +178,7 @@ func (d *driver) next(ctx context.Context, first *leg) (turn *upcoming, err erro
 		return nil, err
 	}
 	err = d.States.With(ctx, d.key, func(s *thread.State) error {
-		d.seen = s.Seq
+		d.begins, d.seen = s.First, s.Seq
 		if t := s.NextTurn(); t != nil {
 			turn = &upcoming{t.ID, t.User, t.Canceled}
 		}

@@ -17,15 +17,17 @@ type watch struct {
 // watch follows the thread, from the leg on that has begun, if there is one, keeps
 // its state caught up on the way, and passes on what a running leg must react to.
 func (d *driver) watch(ctx context.Context, turn mesh.ExecutionID, begun *leg) (*watch, error) {
+	var first mesh.Pos
 	var from mesh.Seq
+	if err := d.States.With(ctx, d.key, func(s *thread.State) error { first, from = s.First, s.Seq; return nil }); err != nil {
+		return nil, err
+	}
 	if begun != nil {
 		from = begun.from
-	} else if err := d.States.With(ctx, d.key, func(s *thread.State) error { from = s.Seq; return nil }); err != nil {
-		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{signals: make(chan *mesh.Event, 16)}
-	cur := d.Log.Cursor(d.key, from)
+	cur := d.Log.Cursor(d.key, first, from)
 	d.stopCanceled(ctx, turn)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -129,7 +131,7 @@ func (d *driver) interrupted(ctx context.Context) bool {
 	defer stop()
 	posted := make(chan struct{})
 	following.Go(func() { // a message that another node took
-		for ev, err := range d.Log.Follow(ctx, d.key, d.seen) {
+		for ev, err := range d.Log.Follow(ctx, d.key, d.begins, d.seen) {
 			if err == nil {
 				if _, ok := ev.Body.(mesh.MessagePosted); !ok {
 					continue

@@ -83,9 +83,13 @@ type Store struct {
 	mu sync.Mutex
 	// seen has the users whose index was compared with the State.
 	seen map[string]bool
+	// filling has those whose memories are being given vectors.
+	filling map[string]bool
 
-	touching sync.WaitGroup
-	slots    chan struct{}
+	beside sync.WaitGroup // what nobody waits for but Close
+	slots  chan struct{}
+	closed context.Context //nolint:containedctx // of what is done beside calls
+	close  context.CancelFunc
 }
 
 // An Option changes a default of [Open].
@@ -96,11 +100,12 @@ func WithRanker(r Ranker) Option { return func(s *Store) { s.ranker = r } }
 
 // Open returns a Store whose indexes are in the folder, which is made when it
 // is needed and holds nothing else. The caller closes the Store.
-func Open(dir string, opts ...Option) *Store {
+func Open(dir string, opts ...Option) *Store { //nolint:contextcheck // what is done beside calls outlives them
 	s := &Store{
 		pool:   textindex.NewPool(dir, textindex.Column{Name: "content", Weight: 1}, textindex.Column{Name: "tags", Weight: 1}),
-		ranker: Words{}, most: maxPerUser, seen: make(map[string]bool), slots: make(chan struct{}, maxTouching),
+		ranker: Words{}, most: maxPerUser, seen: make(map[string]bool), filling: make(map[string]bool), slots: make(chan struct{}, maxTouching),
 	}
+	s.closed, s.close = context.WithCancel(context.Background())
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -110,7 +115,8 @@ func Open(dir string, opts ...Option) *Store {
 // Close waits until it is noted what was found and closes the indexes. No call
 // may be running.
 func (s *Store) Close() error {
-	s.touching.Wait()
+	s.close()
+	s.beside.Wait()
 	return s.pool.Close()
 }
 

@@ -40,21 +40,27 @@ type Words struct{}
 
 // Rank implements [Ranker].
 func (Words) Rank(ctx context.Context, ix *textindex.Index, query Query) ([]textindex.Hit, error) {
-	q := textindex.Query{Words: textindex.Words(query.Text), MinFactor: query.MinImportance, Limit: query.Limit}
-	if len(q.Words) == 0 {
+	q := query.filters()
+	if q.Words = textindex.Words(query.Text); len(q.Words) == 0 {
 		return nil, nil
 	}
-	if query.Category != "" {
-		q.Labels = append(q.Labels, []string{"category:" + query.Category})
+	return ix.Search(ctx, q)
+}
+
+// filters are what the query demands beside its text.
+func (q Query) filters() textindex.Query {
+	out := textindex.Query{MinFactor: q.MinImportance, Limit: q.Limit}
+	if q.Category != "" {
+		out.Labels = append(out.Labels, []string{"category:" + q.Category})
 	}
-	if len(query.Tags) > 0 {
-		group := make([]string, len(query.Tags))
-		for i, tag := range query.Tags {
+	if len(q.Tags) > 0 {
+		group := make([]string, len(q.Tags))
+		for i, tag := range q.Tags {
 			group[i] = "tag:" + tag
 		}
-		q.Labels = append(q.Labels, group)
+		out.Labels = append(out.Labels, group)
 	}
-	return ix.Search(ctx, q)
+	return out
 }
 
 func (s *Store) search(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
@@ -96,6 +102,7 @@ func (s *Store) search(ctx context.Context, call *skill.Call, env *skill.Env) (*
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	s.touch(ctx, env, found)
+	s.fill(env)
 	return report(q.Text, found, env.Now().Location()), nil
 }
 
@@ -151,7 +158,7 @@ func (s *Store) touch(ctx context.Context, env *skill.Env, found []*Memory) {
 	for i, m := range found {
 		ids[i] = m.ID
 	}
-	s.touching.Go(func() {
+	s.beside.Go(func() {
 		defer func() { <-s.slots }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), touchTime)
 		defer cancel()
@@ -160,6 +167,27 @@ func (s *Store) touch(ctx context.Context, env *skill.Env, found []*Memory) {
 				env.Logger.DebugContext(ctx, "found memory not noted", "memory", id, "err", err)
 			}
 		}
+	})
+}
+
+// fill has the ranker prepare the index of the call's user, if it wants to and does not yet.
+func (s *Store) fill(env *skill.Env) {
+	m, ok := s.ranker.(*Meaning)
+	if !ok {
+		return
+	}
+	index := indexOf(env)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.filling[index] {
+		return
+	}
+	s.filling[index] = true
+	s.beside.Go(func() {
+		m.fill(s.closed, func(do func(*textindex.Index) error) error { return s.pool.With(s.closed, index, do) })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.filling, index)
 	})
 }
 

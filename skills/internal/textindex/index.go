@@ -1,4 +1,5 @@
-// Package textindex finds texts by their words.
+// Package textindex finds texts by their words, and by vectors of what they mean, which
+// their owner makes.
 //
 // An [Index] holds documents of a few text columns, each with a weight, and
 // ranks them by BM25 over Porter stems (SQLite FTS5). Any text is a legal
@@ -68,7 +69,7 @@ type Index struct {
 }
 
 // version is that of the tables. A file of another one is made anew.
-const version = 2
+const version = 3
 
 // New returns an empty index in memory. The caller closes it.
 func New(ctx context.Context, columns ...Column) (*Index, error) {
@@ -174,6 +175,7 @@ func (ix *Index) create(ctx context.Context) (err error) {
 			`CREATE TABLE IF NOT EXISTS docs (rowid INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, factor REAL NOT NULL, stamp TEXT NOT NULL, data BLOB)`,
 			`CREATE TABLE IF NOT EXISTS labels (label TEXT, doc INTEGER, PRIMARY KEY (label, doc)) WITHOUT ROWID`,
 			`CREATE INDEX IF NOT EXISTS labels_of ON labels (doc)`,
+			`CREATE TABLE IF NOT EXISTS vectors (doc INTEGER PRIMARY KEY, space TEXT NOT NULL, value BLOB NOT NULL)`,
 			`CREATE TABLE IF NOT EXISTS texts (rowid INTEGER PRIMARY KEY, ` + ix.names() + `)`,
 			// It gets tokens with spaces between them. To "ascii", letters beyond
 			// ASCII are just letters, of whichever script and year.
@@ -245,6 +247,7 @@ func drop(ctx context.Context, tx *sql.Tx, id string) error {
 		`DELETE FROM words WHERE rowid = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM texts WHERE rowid = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM labels WHERE doc = (SELECT rowid FROM docs WHERE id = ?)`,
+		`DELETE FROM vectors WHERE doc = (SELECT rowid FROM docs WHERE id = ?)`,
 		`DELETE FROM docs WHERE id = ?`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {

@@ -31,12 +31,21 @@ type Hit struct {
 }
 
 // Search returns the documents that match, best first.
-func (ix *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
-	const op = "textindex.Search"
+func (ix *Index) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if q.Limit < 1 {
 		return nil, nil
 	}
-	statement, values := ix.statement(q)
+	best, values := ix.statement(q)
+	return ix.hits(ctx, "textindex.Search", best, values)
+}
+
+// hits returns the documents that the statement selects with their scores.
+func (ix *Index) hits(ctx context.Context, op, best string, values []any) (hits []Hit, err error) {
+	// The texts and data are read of the best alone.
+	texts := "texts." + strings.ReplaceAll(ix.names(), ", ", ", texts.")
+	//nolint:gosec // the callers' texts are in the values
+	statement := `SELECT docs.id, docs.factor, docs.stamp, docs.data, best.score, ` + texts + ` FROM (` + best + `) AS best
+		JOIN docs ON docs.rowid = best.doc JOIN texts ON texts.rowid = best.doc ORDER BY best.score DESC, docs.id`
 	rows, err := ix.db.QueryContext(ctx, statement, values...)
 	if err != nil {
 		return nil, failure(ctx, op, err)
@@ -57,7 +66,7 @@ func (ix *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 }
 
 // statement is the query in SQL. The caller's texts are in the values alone.
-func (ix *Index) statement(q Query) (statement string, values []any) {
+func (ix *Index) statement(q Query) (best string, values []any) {
 	score, from, where := "0", "docs", "1"
 	if len(q.Words) > 0 {
 		weights := ""
@@ -70,19 +79,21 @@ func (ix *Index) statement(q Query) (statement string, values []any) {
 		}
 		values = append(values, match(q.Words))
 	}
-	where += " AND docs.factor >= ?"
-	values = append(values, q.MinFactor)
+	more, of := q.conditions()
+	return `SELECT docs.rowid AS doc, ` + score + ` AS score FROM ` + from + ` WHERE ` + where + ` AND ` + more + ` ORDER BY score DESC, docs.id LIMIT ?`,
+		append(append(values, of...), q.Limit)
+}
+
+// conditions are those of the query that are not about words.
+func (q Query) conditions() (where string, values []any) {
+	where, values = "docs.factor >= ?", []any{q.MinFactor}
 	for _, group := range q.Labels {
 		where += " AND EXISTS (SELECT 1 FROM labels WHERE doc = docs.rowid AND label IN (''" + strings.Repeat(", ?", len(group)) + "))"
 		for _, label := range group {
 			values = append(values, label)
 		}
 	}
-	// The texts and data are read of the best alone.
-	best := `SELECT docs.rowid AS doc, ` + score + ` AS score FROM ` + from + ` WHERE ` + where + ` ORDER BY score DESC, docs.id LIMIT ?`
-	texts := "texts." + strings.ReplaceAll(ix.names(), ", ", ", texts.")
-	return `SELECT docs.id, docs.factor, docs.stamp, docs.data, best.score, ` + texts + ` FROM (` + best + `) AS best
-		JOIN docs ON docs.rowid = best.doc JOIN texts ON texts.rowid = best.doc ORDER BY best.score DESC, docs.id`, append(values, q.Limit)
+	return where, values
 }
 
 // match returns the FTS5 expression for any of the words. A quoted word is
