@@ -145,7 +145,7 @@ func (s *story) part(g *mesh.Grant) []*mesh.Event {
 				s.t.Fatalf("a page is empty, and there are more: %t", more)
 			}
 			if tail {
-				all, req.BeforeSeq = append(page, all...), int64(page[0].Seq)
+				all, req.BeforeSeq = slices.Concat(page, all), int64(page[0].Seq)
 			} else {
 				all, req.AfterSeq = append(all, page...), int64(page[len(page)-1].Seq)
 			}
