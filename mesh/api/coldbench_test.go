@@ -21,9 +21,9 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// conversation adds so many events to the thread: turns of as many pieces of output each, with
+// converse adds so many events to the thread: turns of as many pieces of output each, with
 // what begins and ends them.
-func conversation(b *testing.B, states *cache.States, key mesh.ThreadKey, events, pieces int) {
+func converse(b *testing.B, states *cache.States, key mesh.ThreadKey, events, pieces int) {
 	b.Helper()
 	done := a2apb.TaskState_TASK_STATE_COMPLETED
 	for n := 0; n < events; n += pieces + 5 {
@@ -82,7 +82,7 @@ func BenchmarkColdThread(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 			done := make(chan error)
 			go func() { done <- states.Run(ctx) }()
-			conversation(b, states, key, events, pieces)
+			converse(b, states, key, events, pieces)
 			stop()
 			if err := <-done; err != nil {
 				b.Fatal(err)
@@ -117,7 +117,7 @@ func BenchmarkListThreads(b *testing.B) {
 		log := threadlog.New(mem.Open())
 		writer := cache.New(log, 1)
 		for range threads {
-			conversation(b, writer, mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}, 25, 20)
+			converse(b, writer, mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}, 25, 20)
 		}
 		ctx := mesh.WithCall(b.Context(), mesh.Call{Principal: mesh.Principal{Tenant: "acme", User: "ann"}})
 		page := func(b *testing.B, s *Threads) {

@@ -85,19 +85,19 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 	if _, _, err := keyFor(ctx, op, req.GetThreadId()); err != nil {
 		return nil, err
 	}
-	events := make([]*mesh.Event, 0, len(req.GetEvents()))
-	for i, p := range req.GetEvents() {
-		e, err := eventpb.EventFromProto(p)
-		if err != nil {
-			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d]", i), "cannot be read: %s", mesh.DetailOf(err))
-		}
-		events = append(events, e)
-	}
 	add := s.admits.Append
 	if req.GetDeferred() {
 		add = s.admits.Accept
 	}
-	added, err := add(ctx, g, events)
+	var added admission.Admitted
+	err = s.log.Hold(ctx, func() error { // the agent is at work on what was accepted
+		events, err := eventsOf(op, req)
+		if err != nil {
+			return err
+		}
+		added, err = add(ctx, g, events)
+		return err
+	})
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -122,6 +122,19 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		resp.Permits[c.Call] = s.tickets.Permit(ctx, g, c)
 	}
 	return resp, nil
+}
+
+// eventsOf are the events of the request.
+func eventsOf(op string, req *meshv1.AppendEventsRequest) ([]*mesh.Event, error) {
+	events := make([]*mesh.Event, 0, len(req.GetEvents()))
+	for i, p := range req.GetEvents() {
+		e, err := eventpb.EventFromProto(p)
+		if err != nil {
+			return nil, mesh.InvalidField(op, fmt.Sprintf("events[%d]", i), "cannot be read: %s", mesh.DetailOf(err))
+		}
+		events = append(events, e)
+	}
+	return events, nil
 }
 
 // remaining is what is left as a message: what has no limit is not set.
@@ -333,6 +346,11 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 		if err != nil {
 			return mesh.Wrap(op, err)
 		}
+		if e.Seq > info.Last {
+			if err := s.widens(ctx, op, key, g, e); err != nil {
+				return err
+			}
+		}
 		shown, err := s.show(ctx, key, g, e)
 		if err != nil {
 			return mesh.Wrap(op, err)
@@ -342,20 +360,9 @@ func (s *Threads) FollowThread(req *meshv1.FollowThreadRequest, stream grpc.Serv
 				return mesh.Errorf(mesh.Canceled, op, "The caller is gone: %w", err)
 			}
 		}
-		if g != nil && mayEnd(e) || thread.Reshares(e) {
-			if err := s.mayRead(ctx, op, key, p); err != nil {
-				return err
-			}
+		if err := s.mayGoOn(ctx, op, key, p, e); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// mayEnd reports whether an execution may be over by the event.
-func mayEnd(e *mesh.Event) bool {
-	switch e.Body.(type) {
-	case mesh.TaskMoved, mesh.DispatchSettled:
-		return true
-	}
-	return false
 }

@@ -169,3 +169,43 @@ func (s *Threads) show(ctx context.Context, key mesh.ThreadKey, g *mesh.Grant, e
 		return nil
 	})
 }
+
+// widens ends what is followed under the grant where the event has more become its part that
+// was passed over.
+func (s *Threads) widens(ctx context.Context, op string, key mesh.ThreadKey, g *mesh.Grant, e *mesh.Event) error {
+	if g.ReadsAll() {
+		return nil
+	}
+	return s.states.With(ctx, key, func(st *thread.State) error {
+		if st.Part(g).Widens(e) {
+			return mesh.Errorf(mesh.Conflict, op, "%s has the user's stream in another turn too, and may read more of the thread than before; follow it anew, from after_seq 0", g.Agent)
+		}
+		return nil
+	})
+}
+
+// mayGoOn refuses who has followed up to the event what comes after it. Under a grant that is
+// so by the event that ended its execution, and not before, however late it is followed.
+func (s *Threads) mayGoOn(ctx context.Context, op string, key mesh.ThreadKey, p mesh.Principal, e *mesh.Event) error {
+	switch {
+	case p.Grant == nil && thread.Reshares(e):
+		return s.mayRead(ctx, op, key, p)
+	case p.Grant == nil || !mayEnd(e):
+		return nil
+	}
+	return s.states.With(ctx, key, func(st *thread.State) error {
+		if x := st.Execution(p.Grant.Execution); x != nil && x.Ended > e.Seq {
+			return nil
+		}
+		return atWork(op, st, p.Grant)
+	})
+}
+
+// mayEnd reports whether an execution may be over by the event.
+func mayEnd(e *mesh.Event) bool {
+	switch e.Body.(type) {
+	case mesh.TaskMoved, mesh.DispatchSettled:
+		return true
+	}
+	return false
+}

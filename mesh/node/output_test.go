@@ -110,3 +110,44 @@ func TestTooMuchOutputIsStoppedOnEachWay(t *testing.T) {
 		}
 	}
 }
+
+// finding R5: what an agent with the user's stream says there, and what it appends itself, are
+// counted together: it has no more room for doing both.
+func TestWhatAnAgentSaysAndWhatItAppendsIsCountedTogether(t *testing.T) {
+	const most, noted, batch = 1500, 1200, 256 // which come together
+	cfg := config(t.TempDir())
+	cfg.Limits.OutputEvents = most
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		return func(yield func(agent.Output, error) bool) {
+			for range noted {
+				if err := inv.Mesh.Keep(ctx, &mesh.Event{Body: mesh.ModelReplied{Text: "hm"}}); err != nil {
+					yield(nil, err)
+					return
+				}
+			}
+			if err := inv.Mesh.Flush(ctx); err != nil {
+				yield(nil, err)
+				return
+			}
+			loud(ctx, inv)(yield)
+		}
+	}})
+	id := mesh.NewThreadID()
+	stream, err := m.edge().SendStreamingMessage(in(t, id), say("go"))
+	s := hear(t, stream, err)
+	if s.state != a2apb.TaskState_TASK_STATE_FAILED || len(s.text) < len(earful) {
+		t.Errorf("it ended %v with %d bytes: %v", s.state, len(s.text), s.status)
+	}
+	own := map[string]int{}
+	for _, e := range read(t, meshv1.NewThreadServiceClient(m.conn), id) {
+		switch {
+		case e.GetArtifactAppended() != nil:
+			own["said"]++
+		case e.GetModelReplied() != nil:
+			own["appended"]++
+		}
+	}
+	if own["appended"] != noted || own["said"] == 0 || own["said"]+own["appended"] > most+most/10+batch {
+		t.Errorf("of %d it has %v", most, own)
+	}
+}

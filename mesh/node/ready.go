@@ -81,6 +81,23 @@ func (r *readiness) check(context.Context) error {
 	return r.fault
 }
 
+// full waits while the backend takes nothing, until that may have changed or ctx is done, and
+// reports whether it did; not where it takes nothing until it is opened again.
+func (b *Backend) full(ctx context.Context) bool {
+	if b.Health == nil {
+		return false
+	}
+	h := b.Health()
+	if h.Fault == nil || h.Final {
+		return false
+	}
+	select {
+	case <-h.Changed:
+	case <-ctx.Done():
+	}
+	return true
+}
+
 // watchStore follows the health of the backend until ctx is done. It returns an error that is
 // ErrStoreFailed when that cannot write any more until it is opened again.
 func (n *node) watchStore(ctx context.Context) error {

@@ -37,7 +37,7 @@ func (n *node) buildLog() {
 			n.observer.Added(key, events, took)
 		}
 	}
-	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added))
+	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added), threadlog.WithRoom(n.backend.full))
 	n.checkpoints = checkpoint.New(n.kv)
 	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger))
 	if n.observer != nil {

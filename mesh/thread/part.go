@@ -18,8 +18,8 @@ import (
 //   - of what is above these no more than that it began, without which nobody can fold the
 //     rest.
 //
-// Whether an event is in the own part is settled with the last message that an execution in
-// it gets, or sooner. A Part is good until its State changes.
+// The own part grows at its end, and besides only where [Part.Widens] says so. A Part is good
+// until its State changes.
 type Part struct {
 	s *State
 	g *mesh.Grant
@@ -85,6 +85,13 @@ func (p Part) Show(e *mesh.Event) *mesh.Event {
 		}
 	}
 	return nil
+}
+
+// Widens reports whether by the event what came before it becomes part: an execution of the
+// agent, another one than the grant's, gets the stream of a turn.
+func (p Part) Widens(e *mesh.Event) bool {
+	b, ok := e.Body.(mesh.DispatchIssued)
+	return ok && !p.g.ReadsAll() && b.Child.Agent == p.g.Agent && b.Child.ID != p.g.Execution && p.s.Turn(e.Execution) != nil
 }
 
 // dispatch is the event that dispatched the child: for one above, as the body.

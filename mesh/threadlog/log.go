@@ -21,6 +21,7 @@ type Log struct {
 	window  window
 	buffers sync.Pool // of *[]byte: where batches are encoded
 	added   func(mesh.ThreadKey, []*mesh.Event, time.Duration)
+	full    func(context.Context) bool
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic

@@ -10,8 +10,13 @@ import (
 )
 
 // decide appends what f decides under the driver's claim, which is made with its
-// first decision. Once a later claim stands it returns Conflict.
+// first decision, and waits while there is no room in the log. Once a later claim stands it
+// returns Conflict.
 func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {
+	return d.Log.Hold(ctx, func() error { return d.decideNow(ctx, f) })
+}
+
+func (d *driver) decideNow(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {
 	var claimed mesh.Epoch
 	err := d.States.Decide(ctx, d.key, func(s *thread.State) (cache.Decision, error) {
 		claimed = 0
