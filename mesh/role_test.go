@@ -19,10 +19,10 @@ func TestRolesAllowTheirActionsAlone(t *testing.T) {
 		mesh.RoleApprover:       {"approve.any", "approve.own", "thread.read.own", "thread.read.tenant"},
 		mesh.RoleDeleter:        {"thread.delete"},
 		mesh.RoleTenantAdmin: {"admin.tenant", "agent.register", "agent.take", "approve.any", "approve.own", "audit.read", "breaker.reset", "chat.send", "handoff",
-			"orchestrate", "skill.call", "skill.create", "task.cancel.own", "task.cancel.tenant", "thread.delete", "thread.read.own", "thread.read.tenant"},
+			"orchestrate", "skill.call", "skill.create", "task.cancel.own", "task.cancel.tenant", "thread.delete", "thread.read.own", "thread.read.tenant", "user.erase"},
 		mesh.RoleAuditor: {"audit.read", "thread.read.own", "thread.read.tenant"},
 		mesh.RoleOperator: {"admin.node", "admin.tenant", "agent.register", "agent.take", "approve.any", "approve.own", "audit.read", "breaker.reset", "chat.send", "handoff",
-			"orchestrate", "skill.call", "skill.create", "task.cancel.own", "task.cancel.tenant", "thread.delete", "thread.read.own", "thread.read.tenant"},
+			"orchestrate", "skill.call", "skill.create", "task.cancel.own", "task.cancel.tenant", "thread.delete", "thread.read.own", "thread.read.tenant", "user.erase"},
 		"nobody": nil,
 	} {
 		if got := role.Actions(); !slices.Equal(got, want) {

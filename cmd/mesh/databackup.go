@@ -155,9 +155,8 @@ with the next try.
 The mesh is then what it was when the backup was made: what was deleted since is there
 again, and tokens and users that were revoked since may count again. Do not run it beside
 the one that it is a copy of.`,
-		Example: `  mesh data restore /backups/mesh-2026-11-27 --data /var/lib/mesh
-  mesh up --data /var/lib/mesh`,
-		Args: exactly("DIR"),
+		Example: `  mesh data restore /backups/mesh-2026-11-27 --data /var/lib/mesh`,
+		Args:    exactly("DIR"),
 	}
 	cmd.Flags().StringVar(&data, "data", node.DefaultData, "the data `folder` to make (MESH_DATA)")
 	cmd.RunE = a.action(func(ctx context.Context, args []string) error {

@@ -40,7 +40,7 @@ authors: who owns it is the user of that name here. With --as it gets another id
 do its tasks and executions, wherever they are named. Tasks that were not over end as FAILED; nothing goes on
 by itself. It takes the role tenant-admin.`,
 		Example: `  mesh threads import thread.jsonl
-  mesh threads export $ID | mesh threads import - --addr other:7420
+  mesh threads import - --addr other:7420 < conversation.jsonl
   mesh threads import thread.jsonl --as 7b1f4a52-5a0e-4a5e-9d38-0b6a1c2f3d4e`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if as != "" {
