@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -39,10 +40,16 @@ type EraserConfig struct {
 }
 
 // An Eraser removes what is kept of users. Use NewEraser. It may be used concurrently.
-type Eraser struct{ EraserConfig }
+type Eraser struct {
+	EraserConfig
+	mu   sync.Mutex
+	busy map[mesh.Owner]chan struct{} // who is being erased; closed when that call has ended
+}
 
 // NewEraser returns an Eraser.
-func NewEraser(c EraserConfig) *Eraser { return &Eraser{c} }
+func NewEraser(c EraserConfig) *Eraser {
+	return &Eraser{EraserConfig: c, busy: map[mesh.Owner]chan struct{}{}}
+}
 
 // The kinds of what an Eraser removes itself.
 const (
@@ -96,6 +103,11 @@ func (e *Eraser) Erase(ctx context.Context, o mesh.Owner, countOnly bool) (all E
 		_, err := e.pass(ctx, o, true, &all)
 		return all, mesh.Wrap(op, err)
 	}
+	end, err := e.alone(ctx, o)
+	if err != nil {
+		return all, mesh.Wrap(op, err)
+	}
+	defer end()
 	if err := e.Mark(ctx, o.Tenant, o.User, time.Now()); err != nil {
 		return all, mesh.Wrap(op, err)
 	}
@@ -119,6 +131,32 @@ func (e *Eraser) Erase(ctx context.Context, o mesh.Owner, countOnly bool) (all E
 		return all, mesh.Wrap(op, e.Mark(ctx, o.Tenant, o.User, time.Time{}))
 	}
 	return all, mesh.Errorf(mesh.Precondition, op, "something of the user %s is written again and again; end what does that, and call again", o.User)
+}
+
+// alone waits until nobody else erases the owner here, who would take away files and the mark
+// while they are needed, and says how others are let in.
+func (e *Eraser) alone(ctx context.Context, o mesh.Owner) (end func(), err error) {
+	for {
+		e.mu.Lock()
+		other := e.busy[o]
+		if other == nil {
+			mine := make(chan struct{})
+			e.busy[o] = mine
+			e.mu.Unlock()
+			return func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.busy, o)
+				close(mine)
+			}, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // pass removes, or counts, what there is now, and returns what it found.
