@@ -39,6 +39,15 @@ func (l *local) Stream(ctx context.Context, method string, in proto.Message, out
 	return FromStatus(err)
 }
 
+// Feed implements [Conn].
+func (l *local) Feed(ctx context.Context, method string, next func() (proto.Message, error), out Sink) error {
+	ctx, err := client{}.outgoing(ctx)
+	if err == nil {
+		err = l.conn.Feed(ctx, method, next, out)
+	}
+	return FromStatus(err)
+}
+
 // Known implements [Conn].
 func (l *local) Known(ctx context.Context) (mesh.Principal, error) {
 	var p mesh.Principal
