@@ -116,9 +116,9 @@ URL. It goes to stdout, or to the file that --output names, which is there whole
 		}
 		to, sum := a.stdout, sha256.New()
 		if out != "" {
-			file, err := os.CreateTemp(filepath.Dir(out), ".mesh-*")
-			if err != nil {
-				return mesh.InvalidField("mesh.download", "--output", "cannot be written: %v", err)
+			file, failed := os.CreateTemp(filepath.Dir(out), ".mesh-*")
+			if failed != nil {
+				return mesh.InvalidField("mesh.download", "--output", "cannot be written: %v", failed)
 			}
 			defer func() {
 				if err = errors.Join(err, file.Close()); err == nil {
