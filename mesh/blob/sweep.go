@@ -66,12 +66,12 @@ func (s *Store) resolve(ctx context.Context, key mesh.ThreadKey, want func(*item
 	}
 	for name, u := range sh.uploads {
 		switch {
-		case u.busy || u.pins > 0 || !want(u):
+		case u.busy || !want(u):
 		case u.whole && refs[u.blob.Hash]:
 			if err := s.settle(key, u); err != nil {
 				return unwritable("blob.Sweep", err)
 			}
-		case remove:
+		case remove && u.pins == 0:
 			if err := s.discard(key, name, u); err != nil {
 				return unwritable("blob.Sweep", err)
 			}

@@ -23,6 +23,7 @@ type Log struct {
 	added   func(mesh.ThreadKey, []*mesh.Event, time.Duration)
 	full    func(context.Context) bool
 	beside  Beside
+	owed    debt
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic
@@ -42,18 +43,6 @@ func WithClock(now func() time.Time) Option { return func(l *Log) { l.now = now 
 func WithAdded(f func(key mesh.ThreadKey, events []*mesh.Event, took time.Duration)) Option {
 	return func(l *Log) { l.added = f }
 }
-
-// Beside keeps what is too large for events, and sees to it that what they refer to is there.
-type Beside interface {
-	// Keep makes the events ready to be added to the thread, by what it puts in place of
-	// their bodies. What they refer to stays until added is called, which says whether they
-	// were added; it is nil where they refer to nothing, and after an error, after which the
-	// events may be given again.
-	Keep(ctx context.Context, key mesh.ThreadKey, events []*mesh.Event) (added func(bool), err error)
-}
-
-// WithBeside has b keep what is too large for events. Without it an event has all of it.
-func WithBeside(b Beside) Option { return func(l *Log) { l.beside = b } }
 
 // New returns a Log over the backend. It starts nothing and need not be closed.
 func New(backend Backend, opts ...Option) *Log {
@@ -114,15 +103,11 @@ func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Eve
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	if l.beside != nil {
-		added, failed := l.beside.Keep(ctx, key, events)
-		if failed != nil {
-			return nil, mesh.Wrap(op, failed)
-		}
-		if added != nil {
-			defer func() { added(err == nil) }()
-		}
+	kept, err := l.keep(ctx, key, events)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
+	defer func() { kept(err == nil) }()
 	buffer, _ := l.buffers.Get().(*[]byte)
 	if buffer == nil {
 		buffer = new([]byte)
