@@ -57,3 +57,15 @@ func (at Link) message(m *a2apb.Message) *a2apb.Message {
 	}
 	return m
 }
+
+// Sent is the message that the event has a user say, or an agent be asked with; nil for other
+// events.
+func Sent(e *mesh.Event) *a2apb.Message {
+	switch b := e.Body.(type) {
+	case mesh.MessagePosted:
+		return b.Message
+	case mesh.DispatchIssued:
+		return b.Message
+	}
+	return nil
+}

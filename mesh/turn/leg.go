@@ -257,13 +257,13 @@ func (l *leg) size() int {
 // logged takes the message as it was logged, with references in place of large files: with what
 // begins the leg or, of one that goes on, among the events.
 func (l *leg) logged(events []*mesh.Event) {
-	if b, ok := l.begins.Body.(mesh.DispatchIssued); ok {
-		l.message = b.Message
+	if m := thread.Sent(l.begins); m != nil {
+		l.message = m
 		return
 	}
 	for _, e := range events {
-		if b, ok := e.Body.(mesh.MessagePosted); ok {
-			l.message = mesh.MessageWith(l.message, b.Message.GetParts())
+		if m := thread.Sent(e); m != nil {
+			l.message = mesh.MessageWith(l.message, m.GetParts())
 		}
 	}
 }

@@ -76,6 +76,7 @@ var keeps = map[string]fate{
 	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob"},
 	"mesh/blob shared.in":                       {"mesh/blob", withThreads},
 	"mesh/thread/cache States.held":             {asItLives, withThreads},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads},
 	"mesh/threadlog window.threads":             {asItLives, withThreads},
