@@ -117,7 +117,10 @@ func (h *house) sweep(rt *rapid.T) {
 // reconcile is what the keeper does after a start.
 func (h *house) reconcile(rt *rapid.T) {
 	var dead []mesh.ThreadKey
-	for k := range h.Kept(h.t.Context()) {
+	for k, err := range h.Kept(h.t.Context()) {
+		if err != nil {
+			rt.Fatal(err)
+		}
 		if h.log[k] == nil {
 			dead = append(dead, k)
 		}

@@ -97,7 +97,7 @@ func posted(parts ...*a2apb.Part) *mesh.Event {
 	return &mesh.Event{Body: mesh.MessagePosted{Message: &a2apb.Message{MessageId: "m", Parts: parts}}}
 }
 
-// refer adds what the event refers to to the log.
+// refer has the log refer to what the event does.
 func (h *house) refer(key mesh.ThreadKey, e *mesh.Event) {
 	for b := range mesh.Blobs(mesh.PartsOf(e.Body)) {
 		if h.log[key] == nil {

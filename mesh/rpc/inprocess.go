@@ -396,10 +396,3 @@ func (t transport) Method() string                  { return t.c.name }
 func (t transport) SetHeader(md metadata.MD) error  { return t.c.SetHeader(md) }
 func (t transport) SendHeader(md metadata.MD) error { return t.c.SendHeader(md) }
 func (t transport) SetTrailer(metadata.MD) error    { return nil }
-
-// InProcess reports whether the call whose context a handler has comes from this process,
-// and not through it from somebody else.
-func InProcess(ctx context.Context) bool {
-	_, ok := grpc.ServerTransportStreamFromContext(ctx).(transport)
-	return ok && Remote(ctx) == ""
-}

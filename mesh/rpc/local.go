@@ -65,3 +65,10 @@ func (l *local) Unfinished() *Unfinished { return l.conn.Unfinished() }
 func (l *local) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return l.streams.NewStream(ctx, desc, method, opts...)
 }
+
+// InProcess reports whether the call whose context a handler has comes from this process,
+// and not through it from somebody else.
+func InProcess(ctx context.Context) bool {
+	_, ok := grpc.ServerTransportStreamFromContext(ctx).(transport)
+	return ok && Remote(ctx) == ""
+}
