@@ -325,15 +325,6 @@ const (
 	CauseDenied      Cause = "denied"      // the user may not have it done
 )
 
-// Bounds of what an event may carry, in bytes.
-const (
-	MaxEvent  = 1 << 20   // one event
-	MaxResult = 64 << 10  // DispatchSettled.Result, ToolReturned.Content, ResultsDelivered.Text
-	MaxState  = 256 << 10 // StateNoted.Data
-
-	MaxContext = 4 << 10 // DispatchAccepted.Context
-)
-
 // Reasons of TaskMoved that programs may act on.
 const (
 	ReasonInterrupted = "INTERRUPTED"       // the node that ran the task died

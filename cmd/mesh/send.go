@@ -15,8 +15,8 @@ import (
 	"agentmesh/mesh"
 )
 
-// maxText bounds a message, as the mesh does: 1 MiB.
-const maxText = 1 << 20
+// maxText bounds the text of a message, as the mesh does.
+const maxText = mesh.MaxEvent
 
 // sendOptions are the flags of 'mesh send'.
 type sendOptions struct {
@@ -24,6 +24,7 @@ type sendOptions struct {
 	task           string
 	resume         int64
 	follow         bool // --resume was given
+	files          []string
 }
 
 func (a *app) sendCommand() *cobra.Command {
@@ -42,6 +43,7 @@ Seq is printed, and what still happens.`,
 		Example: `  mesh send "How do I configure rate limiting?"
   mesh send --thread 550e8400-e29b-41d4-a716-446655440000 "And per user?"
   mesh send - --json <question.txt
+  mesh send --file report.pdf --file data.csv "Compare these"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +54,7 @@ Seq is printed, and what still happens.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.json, "json", false, "print each event of the stream as one line of JSON")
+	flags.StringArrayVar(&o.files, "file", nil, "send this `file` too, of any size that the mesh takes; may be given several times")
 	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
 	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
 	flags.Int64Var(&o.resume, "resume", 0, "follow --task from after this `seq` instead of sending")
@@ -64,7 +67,7 @@ func (a *app) checkSend(o *sendOptions, args []string) error {
 	switch {
 	case o.follow && o.task == "":
 		return errors.New("--resume needs --task")
-	case o.follow && len(args) > 0:
+	case o.follow && len(args)+len(o.files) > 0:
 		return errors.New("--resume sends nothing; leave the text away")
 	case o.follow && o.noStream:
 		return errors.New("--resume is a stream; leave --no-stream away")
@@ -96,6 +99,13 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			thread = mesh.NewThreadID()
 		}
 		t = newTurn(thread, o.task, text)
+		for _, name := range o.files {
+			part, err := c.enclose(ctx, thread, name)
+			if err != nil {
+				return err
+			}
+			t.send.Message.Parts = append(t.send.Message.Parts, part)
+		}
 	}
 	if t.thread != "" {
 		a.notef("thread: %s\n", t.thread)

@@ -15,7 +15,7 @@ import (
 
 func (a *app) threadsCommand() *cobra.Command {
 	return group("threads", "List, show, follow, export, import and delete conversations, and act on their agents", "  mesh threads list",
-		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsExportCommand(), a.threadsImportCommand(), a.threadsShareCommand(), a.threadsDeleteCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
+		a.threadsListCommand(), a.threadsShowCommand(), a.threadsFollowCommand(), a.threadsDownloadCommand(), a.threadsExportCommand(), a.threadsImportCommand(), a.threadsShareCommand(), a.threadsDeleteCommand(), a.threadsCancelCommand(), a.threadsTellCommand())
 }
 
 func (a *app) threadsListCommand() *cobra.Command {

@@ -18,10 +18,12 @@ import (
 )
 
 // The format of a thread in a file, and its version, which a program that reads another one
-// refuses. The lines are a fileHead, the events, and a fileEnd.
+// refuses. The lines are a fileHead, the events, and a fileEnd; in version 2, which is that of
+// threads with large files, each of these comes before the end, as a fileBlob and its fileData.
 const (
-	threadFormat        = "agentmesh.thread"
-	threadFormatVersion = 1
+	threadFormat      = "agentmesh.thread"
+	threadVersion     = 1
+	threadFileVersion = 2
 )
 
 // A fileHead is the first line.
@@ -38,6 +40,21 @@ type fileEnd struct {
 	SHA256 string `json:"sha256"`
 }
 
+// A fileBlob is the line before a large file.
+type fileBlob struct {
+	Blob blobLine `json:"blob"`
+}
+
+type blobLine struct {
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+}
+
+// A fileData is a line of the bytes of one.
+type fileData struct {
+	Data []byte `json:"data"`
+}
+
 // A rawEvent is the line of an event that has something which this program does not know,
 // and would lose: its bytes as the log has them.
 type rawEvent struct {
@@ -50,7 +67,7 @@ func (a *app) threadsExportCommand() *cobra.Command {
 		Use:   "export [ID]",
 		Short: "Print a thread as lines of JSON, which can be imported",
 		Long: `Print a thread as lines of JSON: which one it is and how many events it has, each of its
-events as it is in the log, and the SHA-256 of all that. It has what there is when the
+events as it is in the log, the large files to which these refer, and the SHA-256 of all that. It has what there is when the
 command begins. 'mesh threads import' reads it, here or in another mesh.`,
 		Example: `  mesh threads export 550e8400-e29b-41d4-a716-446655440000 >thread.jsonl
   mesh threads export --thread 550e8400-e29b-41d4-a716-446655440000`,
@@ -64,9 +81,13 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 			if err != nil {
 				return err
 			}
-			w := newLines(a.stdout)
-			w.put(fileHead{threadFormat, threadFormatVersion, who.GetTenantId(), thread, is.GetThread().GetSeq()})
+			w, version := newLines(a.stdout), threadVersion
+			if is.GetThread().GetBlobBytes() > 0 {
+				version = threadFileVersion
+			}
+			w.put(fileHead{threadFormat, version, who.GetTenantId(), thread, is.GetThread().GetSeq()})
 			n := int64(0)
+			var files blobList
 			for ev, err := range c.events(ctx, thread) {
 				if err != nil {
 					return err
@@ -76,6 +97,10 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 				}
 				n++
 				w.event(ev)
+				files.add(ev)
+			}
+			if err := c.exportBlobs(ctx, w, thread, files.list); err != nil {
+				return err
 			}
 			if n != is.GetThread().GetSeq() {
 				return mesh.Errorf(mesh.Conflict, "mesh.export", "the thread was deleted meanwhile; what was printed is not all of it")

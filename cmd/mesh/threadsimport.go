@@ -116,7 +116,7 @@ func (c *client) importThread(ctx context.Context, file io.Reader, as string) (*
 		}
 		req.Events, size = append(req.Events, ev), size+proto.Size(ev)
 	}
-	if err := r.end(); err != nil {
+	if err := c.importBlobs(ctx, r, id); err != nil {
 		return nil, err
 	}
 	if err := send(stream, req); err != nil {
@@ -207,8 +207,8 @@ func (r *threadReader) head() (h fileHead, err error) {
 	if err := json.Unmarshal(line, &h); err != nil || h.Format != threadFormat {
 		return h, r.bad("format", "is not %s: this is no thread that 'mesh threads export' printed", threadFormat)
 	}
-	if h.Version != threadFormatVersion {
-		return h, r.bad("version", "is %d, and this program reads %d; use one that reads it", h.Version, threadFormatVersion)
+	if h.Version != threadVersion && h.Version != threadFileVersion {
+		return h, r.bad("version", "is %d, and this program reads %d and %d; use one that reads it", h.Version, threadVersion, threadFileVersion)
 	}
 	if id, err := mesh.ParseThreadID(h.Thread); err != nil || id != h.Thread {
 		return h, r.bad("threadId", "must be a UUID v4, and is %q", mesh.Clip(h.Thread, 60))
@@ -241,12 +241,8 @@ func (r *threadReader) event() (*meshv1.Event, error) {
 // protoWords are what protojson begins its errors with: the line within a line.
 var protoWords = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?(\(line 1:\d+\):[\s\x{a0}]*)?`)
 
-// end checks the last line.
-func (r *threadReader) end() error {
-	line, err := r.next("the hash of it")
-	if err != nil {
-		return err
-	}
+// end checks the line, which is to be the last one.
+func (r *threadReader) end(line []byte) error {
 	var end fileEnd
 	if json.Unmarshal(line, &end) != nil || end.SHA256 == "" {
 		return r.bad("sha256", "is missing: there are more events than the first line says, or the end is another file's")

@@ -24,7 +24,7 @@ func fileOf(t *testing.T, id string, events ...*meshv1.Event) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := newLines(&out)
-	w.put(fileHead{threadFormat, threadFormatVersion, "acme", id, int64(len(events))})
+	w.put(fileHead{threadFormat, threadVersion, "acme", id, int64(len(events))})
 	for i, e := range events {
 		e.Seq = int64(i + 1)
 		w.event(e)
@@ -46,7 +46,10 @@ func readThreadFile(file []byte) (id string, events []*meshv1.Event, err error) 
 		}
 	}
 	if err == nil {
-		err = r.end()
+		var line []byte
+		if line, err = r.next("the hash of it"); err == nil {
+			err = r.end(line)
+		}
 	}
 	return head.Thread, events, err
 }

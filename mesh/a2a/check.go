@@ -14,11 +14,11 @@ import (
 
 // Bounds of a request.
 const (
-	MaxMessage    = 1 << 20 // bytes of one message
-	MaxParts      = 100     // parts of one message
-	MaxID         = 256     // bytes of an id that a client makes
-	MaxReferences = 100     // reference_task_ids of one message
-	MaxModes      = 100     // accepted_output_modes of one message
+	MaxMessage    = mesh.MaxMessage // bytes of one message
+	MaxParts      = 100             // parts of one message
+	MaxID         = 256             // bytes of an id that a client makes
+	MaxReferences = 100             // reference_task_ids of one message
+	MaxModes      = 100             // accepted_output_modes of one message
 )
 
 // admit checks what all operations have in common: who calls, in which
@@ -75,7 +75,7 @@ func (s *server) checkSend(call mesh.Call, req *a2apb.SendMessageRequest) error 
 	}
 	if n := proto.Size(req); n > MaxMessage {
 		return &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
-			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or a part with a url", n, MaxMessage)}
+			Detail: fmt.Sprintf("message is %d bytes long, and the limit is %d; send less, or upload files and send parts with their urls", n, MaxMessage)}
 	}
 	if err := s.checkIDs(op, call, m); err != nil {
 		return err

@@ -35,13 +35,14 @@ type Threads struct {
 	retention time.Duration
 
 	readByRole ReadByRole
+	blobBytes  func(mesh.ThreadKey) int64
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
 // what admits takes, and those that are dispatched get tickets; main is
 // the agent of threads without handoff.
 func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, tickets Tickets, main string) *Threads {
-	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main, readByRole: nobodyTold}
+	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main, readByRole: nobodyTold, blobBytes: func(mesh.ThreadKey) int64 { return 0 }}
 	s.access = s.folded
 	return s
 }
@@ -50,6 +51,13 @@ func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Cont
 // returns s, and is called before s serves.
 func (s *Threads) WithRetention(d time.Duration) *Threads {
 	s.retention = d
+	return s
+}
+
+// WithBlobBytes has f say how many bytes the large files of a thread have. It returns s, and is
+// called before s serves.
+func (s *Threads) WithBlobBytes(f func(mesh.ThreadKey) int64) *Threads {
+	s.blobBytes = f
 	return s
 }
 
@@ -200,6 +208,7 @@ func (s *Threads) GetThread(ctx context.Context, req *meshv1.GetThreadRequest) (
 		}
 		part := st.Part(call.Principal.Grant)
 		resp.Thread = s.describePart(key, st, part, call.Principal.Grant)
+		resp.Thread.BlobBytes = s.blobBytes(key)
 		for _, x := range st.Executions() {
 			if part.Has(x.ID) {
 				resp.Thread.Executions = append(resp.Thread.Executions, describeExecution(x))

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// maxPage bounds a page of events, in bytes, below what a client receives.
-	maxPage = 2 << 20
+	maxPage = mesh.MaxPage // of events, in bytes
 	// readAhead is how many events are read at a time: what does not fit on the
 	// page is read in vain, and an event may have 1 MiB.
 	readAhead = 32

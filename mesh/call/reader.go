@@ -64,10 +64,10 @@ func (r *reader) take(out []mesh.Body) []mesh.Body {
 	for i := range out {
 		out[i] = believed(out[i])
 		b := out[i]
-		if size(b) > maxBody {
+		if _, n := mesh.BodySize(b); n > maxBody {
 			r.done = true
-			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", size(b))
-			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(size(b), maxBody)))
+			r.req.logger().Warn("agent sent more than an event can have", "agent", r.req.Agent, "bytes", n)
+			return append(out[:i:i], failed(mesh.ReasonIllegal, text.AgentSentTooMuch(n, maxBody)))
 		}
 		switch b := b.(type) {
 		case mesh.ArtifactAppended:
@@ -93,20 +93,6 @@ func (r *reader) introduce(out []mesh.Body) []mesh.Body {
 	}
 	ids.State = a2apb.TaskState_TASK_STATE_WORKING
 	return append([]mesh.Body{ids}, out...)
-}
-
-// size is about how many bytes a body adds to what is logged.
-func size(b mesh.Body) int {
-	switch b := b.(type) {
-	case mesh.ArtifactAppended:
-		if wire, ok := b.Bytes(); ok {
-			return len(wire) + proto.Size(b.Metadata)
-		}
-		return proto.Size(b.Artifact) + proto.Size(b.Metadata)
-	case mesh.TaskMoved:
-		return proto.Size(b.Message) + proto.Size(b.Metadata) + len(b.RemoteTask) + len(b.RemoteContext)
-	}
-	return 0
 }
 
 func (r *reader) bodies(resp Response) []mesh.Body {

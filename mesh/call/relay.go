@@ -141,6 +141,12 @@ func last(m mesh.TaskMoved) bool {
 	return mesh.Terminal(m.State) || m.State == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 }
 
+// size is how many bytes the body has.
+func size(b mesh.Body) int {
+	n, _ := mesh.BodySize(b)
+	return n
+}
+
 // weight is what a body counts among those that are ahead.
 func weight(b mesh.Body) int64 { return int64(min(size(b), maxAheadBytes)) }
 

@@ -65,6 +65,8 @@ type Config struct {
 	// Contexts find threads by the names that users give them; nil for a mesh in which
 	// context ids are thread ids.
 	Contexts *a2a.Contexts
+	// Blobs says where a blob of the thread is read over HTTP; nil shows what the log has.
+	Blobs func(key mesh.ThreadKey, b mesh.Blob, filename string) string
 	// Offered are the capabilities of all cards of Card.
 	Offered *a2apb.AgentCapabilities
 	// Card returns the edge's own card for a tenant, for those who ask for it.

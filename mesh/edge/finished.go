@@ -73,7 +73,16 @@ func (e *Edge) shown(call mesh.Call, key mesh.ThreadKey, f *finished, bare bool)
 	if bare {
 		t.Artifacts = nil
 	}
+	e.link(key).Task(t)
 	return t
+}
+
+// link says where the thread's blobs are read.
+func (e *Edge) link(key mesh.ThreadKey) thread.Link {
+	if e.Blobs == nil {
+		return nil
+	}
+	return func(b mesh.Blob, name string) string { return e.Blobs(key, b, name) }
 }
 
 // copied is the task for one more owner. What it points to is nobody's.

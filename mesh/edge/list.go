@@ -18,7 +18,7 @@ var (
 
 // maxPage bounds a page of tasks, in bytes, so that clients with the usual
 // limit of 4 MiB can read it. A page has one task at least, whatever its size.
-const maxPage = 3 << 20
+const maxPage = mesh.MaxMessage
 
 // List implements a2a.Lister. The tasks are those that GetTask would find, for
 // who addresses an agent those of that agent, wherever it is now. Each

@@ -217,7 +217,7 @@ func (e *Edge) view(ctx context.Context, id string, after mesh.Seq) (mesh.Thread
 			return mesh.InvalidField(op, "after-seq", "is %d, and the conversation ends at %d; use the seq of the last update that you had", after, s.Seq)
 		}
 		first = s.First
-		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq, Context: e.Contexts.Shown(r.key, call, t.Context)})
+		view = s.View(r.key.ID, r.task, after, thread.Mode{Extended: call.Extended(), Seq: call.WantSeq, Context: e.Contexts.Shown(r.key, call, t.Context), Link: e.link(r.key)})
 		return nil
 	})
 	return r.key, first, view, err

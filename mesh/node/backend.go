@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/backup"
+	"agentmesh/mesh/blob"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/grant"
@@ -31,6 +32,8 @@ type Backend struct {
 	// hashes of the log have come; nil is for a backend without.
 	Audit *audit.Store
 	Head  func() audit.Head
+	// Blobs keeps what is too large for the log; it is needed.
+	Blobs *blob.Store
 	// Health is whether the backend can write; nil is for one that always can.
 	Health func() Health
 	// Backup has take get a copy of all that the node keeps, with its keys, and what made

@@ -51,6 +51,8 @@ func (c *Config) checkRates() error {
 		return invalid("grace", "must not be negative, and is %v; leave it out for 10s", c.Grace)
 	case c.HeapFloor < -1 || c.HeapFloor > 1<<20:
 		return invalid("heap_floor", "must be a number of MiB, or -1 for none, and is %d", c.HeapFloor)
+	case c.Limits.Blob != 0 && c.Limits.Blob < mesh.MaxEvent:
+		return invalid("limits.blob", "must be at least %d bytes, and is %d; leave it out for %d", mesh.MaxEvent, c.Limits.Blob, mesh.DefaultMaxBlob)
 	case c.Limits.Timeout < 0 || c.Limits.Timeout > maxTimeout:
 		return invalid("limits.timeout", "must be at most %v, and is %v; leave it out for 30s", maxTimeout, c.Limits.Timeout)
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel):

@@ -42,6 +42,12 @@ type ask struct {
 	dead    codes.Code // and when its work is over; the default is FailedPrecondition
 }
 
+// The SHA-256 of no bytes, and one that nobody has uploaded the bytes of.
+const (
+	noBytes      = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	unknownBytes = "00b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)
+
 const configs = "/pushNotificationConfigs/c"
 
 // asks has every method that a node serves: one that is new has no entry, and fails the
@@ -103,6 +109,17 @@ var asks = map[string]ask{
 	meshv1.ThreadService_DeleteThread_FullMethodName: {request: func(x things) proto.Message { return &meshv1.DeleteThreadRequest{ThreadId: x.thread} }},
 	meshv1.ThreadService_DeleteThreads_FullMethodName: {request: func(things) proto.Message {
 		return &meshv1.DeleteThreadsRequest{Before: timestamppb.New(time.Unix(1, 0))}
+	}},
+
+	// An upload is for a thread of any id, and says nothing of it.
+	meshv1.BlobService_UploadBlob_FullMethodName: {agents: always, request: func(x things) proto.Message {
+		return &meshv1.UploadBlobRequest{ThreadId: x.thread, Sha256: noBytes}
+	}},
+	meshv1.BlobService_ReadBlob_FullMethodName: {agents: always, own: codes.NotFound, request: func(x things) proto.Message {
+		return &meshv1.ReadBlobRequest{ThreadId: x.thread, Sha256: unknownBytes}
+	}},
+	meshv1.BlobService_GetBlob_FullMethodName: {agents: always, own: codes.NotFound, request: func(x things) proto.Message {
+		return &meshv1.GetBlobRequest{ThreadId: x.thread, Sha256: unknownBytes}
 	}},
 
 	meshv1.ExecutionService_ListExecutions_FullMethodName: {request: func(x things) proto.Message { return &meshv1.ListExecutionsRequest{ThreadId: x.thread} }},

@@ -264,7 +264,7 @@ func (n *node) buildEdge() (err error) {
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: n.name, Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
-		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(),
+		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(), Files: n.withFiles,
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -277,7 +277,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
-		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(),
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Blobs: n.blobURL,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)

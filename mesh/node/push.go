@@ -153,7 +153,8 @@ func (n *node) buildPush() error {
 		return err
 	}
 	n.push, err = push.New(push.Config{
-		Log: n.log, States: n.states, KV: n.kv, Box: box, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
+		Blobs: n.blobURL,
+		Log:   n.log, States: n.states, KV: n.kv, Box: box, Contexts: n.contexts, Guard: n.guard, Shared: n.backend.Shared, EncodeV03: v03.EncodePush,
 		Standing: n.ownerStands, ReadByRole: n.audit.Read, Logger: n.logger, Alarms: n.alarms,
 	})
 	return mesh.Wrap(op, err)

@@ -15,7 +15,7 @@ import (
 
 // buildRetention makes what deletes threads, with all stores that keep something about them.
 func (n *node) buildRetention() {
-	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks, n.checkpoints)
+	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks, n.checkpoints, n.backend.Blobs)
 }
 
 // A Holder keeps something of users.
@@ -26,7 +26,7 @@ type Holder = retention.Holder
 func (n *node) eraser(skills *api.SkillService) *retention.Eraser {
 	return retention.NewEraser(retention.EraserConfig{
 		Deleter: n.deleter, Access: n.tasks.Access, Cancel: n.edge.Cancel, Mark: n.revoked.SetErasing, Revoke: n.revokeErased,
-		Holders: append([]Holder{skills, n.runner, n.push, n.agents, n.kv}, n.opts.Holders...),
+		Holders: append([]Holder{skills, n.runner, n.push, n.agents, n.kv, n.backend.Blobs}, n.opts.Holders...),
 	})
 }
 
@@ -74,6 +74,6 @@ func (n *node) keepThreads(ctx context.Context) error {
 	}
 	return retention.NewKeeper(retention.Config{
 		Deleter: n.deleter, Leases: n.backend.Leases, Node: n.name, Rules: rules, Default: others,
-		Deleted: n.telemetry.Deleted, Now: n.opts.Now, Logger: n.logger,
+		Deleted: n.telemetry.Deleted, Sweep: n.backend.Blobs.Sweep, Now: n.opts.Now, Logger: n.logger,
 	}).Run(ctx)
 }

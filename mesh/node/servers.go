@@ -56,8 +56,9 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	}
 	admits := admission.New(n.log, n.states, nil, opts...)
 	tickets := api.Tickets{Signer: n.signer, Agents: n.agents, Local: rpc.InProcess}
-	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main).WithRetention(*n.cfg.Sessions.Retention)
+	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main).WithRetention(*n.cfg.Sessions.Retention).WithBlobBytes(n.backend.Blobs.ThreadBytes)
 	meshv1.RegisterThreadServiceServer(server, threads.WithDeleter(n.deleter, n.permitted).WithImport(turn.Settle).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
+	meshv1.RegisterBlobServiceServer(server, api.NewBlobs(n.backend.Blobs, threads))
 	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil).With(n.cfg.handoffs())).WithAudit(n.audit.Read))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent).WithRights(n.states, n.permitted))

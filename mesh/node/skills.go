@@ -151,6 +151,8 @@ type Limits struct {
 	// and 64 MiB.
 	OutputEvents int64 `yaml:"output_events"`
 	OutputBytes  int64 `yaml:"output_bytes"`
+	// Blob is how many bytes a large file may have; default 256 MiB, and at least 1 MiB.
+	Blob int64 `yaml:"blob"`
 	// Timeout is for one call; default 30 s.
 	Timeout time.Duration `yaml:"timeout"`
 	// AgentTime is how long an agent may have the user's stream; default 30 min.

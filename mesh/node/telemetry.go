@@ -37,7 +37,8 @@ func (n *node) buildLog() {
 			n.observer.Added(key, events, took)
 		}
 	}
-	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added), threadlog.WithRoom(n.backend.full))
+	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added), threadlog.WithRoom(n.backend.full), threadlog.WithBeside(n.backend.Blobs))
+	n.backend.Blobs.WithReferences(n.references, n.cfg.Limits.Blob)
 	n.checkpoints = checkpoint.New(n.kv)
 	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger))
 	if n.observer != nil {

@@ -198,7 +198,7 @@ func (d *Dispatcher) view(ctx context.Context, s *sub, c record, cur cursor, aft
 	}
 	err = d.States.With(ctx, s.key, func(st *thread.State) error {
 		if t := st.Turn(s.task); t != nil && after <= st.Seq && c.mayHear(s.name, &st.Access) {
-			v = st.View(s.key.ID, s.task, after, thread.Mode{Context: d.Contexts.Shown(s.key, by, t.Context)})
+			v = st.View(s.key.ID, s.task, after, thread.Mode{Context: d.Contexts.Shown(s.key, by, t.Context), Link: d.link(s.key)})
 		}
 		return nil
 	})

@@ -28,6 +28,15 @@ type payload struct {
 type format struct {
 	task   *thread.Snapshot // nil in v1.0
 	encode func(*a2apb.Task) ([]byte, error)
+	link   thread.Link
+}
+
+// link says where the thread's blobs are read.
+func (d *Dispatcher) link(key mesh.ThreadKey) thread.Link {
+	if d.Blobs == nil {
+		return nil
+	}
+	return func(b mesh.Blob, name string) string { return d.Blobs(key, b, name) }
 }
 
 // format returns the format of the sub's config after the event given, up to
@@ -49,7 +58,7 @@ func (d *Dispatcher) format(ctx context.Context, s *sub, v03 bool, shown string,
 	if err != nil {
 		return nil, err
 	}
-	f := &format{task: thread.NewSnapshot(shown, s.task), encode: d.EncodeV03}
+	f := &format{task: thread.NewSnapshot(shown, s.task), encode: d.EncodeV03, link: d.link(s.key)}
 	for from < at {
 		events, err := d.Log.Read(ctx, s.key, from, int(min(page, at-from)))
 		if err != nil || len(events) == 0 {
@@ -78,6 +87,7 @@ func (f *format) body(update *a2apb.StreamResponse) (payload, error) {
 		out.data, err = protojson.Marshal(update)
 	} else {
 		task, _ := f.task.Task()
+		f.link.Task(task)
 		out.mediaType = mediaTypeV03
 		out.data, err = f.encode(task)
 	}

@@ -63,6 +63,8 @@ type Config struct {
 	// secret that is to go is sealed anew when it is read.
 	Box   *seal.Box
 	Guard *egress.Guard
+	// Blobs says where a blob of the thread is read; nil shows what the log has.
+	Blobs func(key mesh.ThreadKey, b mesh.Blob, filename string) string
 	// Contexts know users' own names for threads; nil for none.
 	Contexts *a2a.Contexts
 	// Shared says that others may make configs in the same store, which they do not

@@ -40,6 +40,8 @@ type Config struct {
 	Default Rule
 	// Deleted is told how many threads went by a rule; the default is nobody.
 	Deleted func(rule string, n int)
+	// Sweep removes what belongs to no thread and is too old; the default is nothing.
+	Sweep func(context.Context) error
 	// Now is the clock by which ages go; default time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -60,6 +62,9 @@ type Keeper struct {
 func NewKeeper(c Config) *Keeper {
 	if c.Deleted == nil {
 		c.Deleted = func(string, int) {}
+	}
+	if c.Sweep == nil {
+		c.Sweep = func(context.Context) error { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -117,6 +122,9 @@ func (k *Keeper) pass(ctx context.Context) error {
 			return err
 		}
 		k.reconciled = true
+	}
+	if err := k.Sweep(ctx); err != nil {
+		k.Logger.WarnContext(ctx, "what belongs to no conversation could not be removed", "err", err)
 	}
 	if len(k.Rules) == 0 && k.Default == (Rule{}) {
 		return nil

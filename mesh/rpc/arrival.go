@@ -211,8 +211,10 @@ func arrived(ctx context.Context, message any) {
 	defer one.of.mu.Unlock()
 	one.came()
 	one.stop()
-	if one.bytes -= int64(size); one.bytes <= 0 {
+	if left := one.bytes - int64(size); left <= 0 {
 		one.bytes, one.room = 0, 0
+	} else { // more of a stream has come
+		one.bytes, one.room = left, one.room*left/one.bytes
 	}
 	one.recount()
 }

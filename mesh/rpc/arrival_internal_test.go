@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"agentmesh/mesh"
 )
@@ -53,5 +55,35 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 	}
 	if len(a.pending) > 0 {
 		t.Errorf("%d are kept after all were late", len(a.pending))
+	}
+}
+
+// finding R4: of a stream whose messages are read as they come, any number of bytes may come: only
+// what was not read counts.
+func TestWhatWasReadOfAStreamIsNotCounted(t *testing.T) {
+	a := &arrivals{within: time.Hour, unfinished: NewUnfinished(0)}
+	conn := &inbound{of: a, calls: map[uint32]*arrival{}}
+	ctx, err := a.begin(peer.NewContext(t.Context(), &peer.Peer{Addr: inboundAddr{address("there:1"), conn}}), mesh.Call{}, false, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := wrapperspb.Bytes(make([]byte, 256<<10))
+	frame := proto.Size(message) + messagePrefix
+	ahead := 4 // messages that have come and were not read
+	for range ahead {
+		a.data(conn, conn.last, frame)
+	}
+	for n := 0; n < 2*maxConnUnfinished; n += frame {
+		if !a.data(conn, conn.last, frame) {
+			t.Fatalf("after %d bytes: %v", n, context.Cause(ctx))
+		}
+		arrived(ctx, message)
+	}
+	if held := a.unfinished.all; held < int64(ahead*frame) || held > int64(2*ahead*frame) {
+		t.Errorf("%d bytes are counted, and %d were not read", held, ahead*frame)
+	}
+	over(ctx)
+	if a.unfinished.all != 0 {
+		t.Errorf("in the end %d bytes are counted", a.unfinished.all)
 	}
 }

@@ -33,6 +33,9 @@ type Conn interface {
 	// Stream makes a server-streaming call, whose handler runs in the caller's
 	// goroutine, and returns how it ended. It ends at once when out refuses.
 	Stream(ctx context.Context, method string, in proto.Message, out Sink) error
+	// Feed makes a client-streaming call likewise, of which next has one request after the
+	// other, each of which may be changed when the next one is asked for, and then io.EOF.
+	Feed(ctx context.Context, method string, next func() (proto.Message, error), out Sink) error
 }
 
 // A Sink takes what a streaming call answers, one after the other.
@@ -63,7 +66,8 @@ type Server struct {
 type method struct {
 	service any
 	unary   grpc.MethodHandler
-	stream  grpc.StreamHandler // of the server alone
+	stream  grpc.StreamHandler // of the server alone or, if it is fed, of the client alone
+	fed     bool
 }
 
 var _ Conn = (*Server)(nil)
@@ -82,8 +86,8 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 	for _, m := range d.Streams {
 		s.guard.names["/"+d.ServiceName+"/"+m.StreamName] = d.ServiceName + "/" + m.StreamName
-		if m.ServerStreams && !m.ClientStreams {
-			s.methods["/"+d.ServiceName+"/"+m.StreamName] = method{service: impl, stream: m.Handler}
+		if m.ServerStreams != m.ClientStreams {
+			s.methods["/"+d.ServiceName+"/"+m.StreamName] = method{service: impl, stream: m.Handler, fed: m.ClientStreams}
 		}
 	}
 }
@@ -149,12 +153,9 @@ func (s *Server) begin(ctx context.Context, name string, in any) (c *localCall, 
 	if !ok {
 		return nil, nil, mesh.Errorf(mesh.Unsupported, op, "there is no method %s", name)
 	}
-	request, err := proto.Marshal(in.(proto.Message))
-	switch {
-	case err != nil: // there is but this reason
-		return nil, nil, &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request has text that is not UTF-8; send UTF-8", Err: err}
-	case len(request) > s.most:
-		return nil, nil, mesh.Errorf(mesh.Exhausted, op, "the request has %d bytes; the limit is %d", len(request), s.most)
+	request, err := s.request(in.(proto.Message))
+	if err != nil {
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,6 +173,19 @@ func (s *Server) begin(ctx context.Context, name string, in any) (c *localCall, 
 		cancel()
 		s.calls.Done()
 	}, nil
+}
+
+// request is the message as the server gets it.
+func (s *Server) request(in proto.Message) ([]byte, error) {
+	const op = "rpc.Server"
+	request, err := proto.Marshal(in)
+	switch {
+	case err != nil: // there is but this reason
+		return nil, &mesh.Error{Code: mesh.Invalid, Op: op, Detail: "The request has text that is not UTF-8; send UTF-8", Err: err}
+	case len(request) > s.most:
+		return nil, mesh.Errorf(mesh.Exhausted, op, "the request has %d bytes; the limit is %d", len(request), s.most)
+	}
+	return request, nil
 }
 
 func closed() error {
@@ -247,17 +261,40 @@ func (s *Server) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 
 // Stream implements [Conn].
 func (s *Server) Stream(ctx context.Context, name string, in proto.Message, out Sink) error {
-	c, end, err := s.begin(ctx, name, in)
-	if err == nil && c.method.stream == nil {
+	return s.stream(ctx, name, in, nil, out)
+}
+
+// Feed implements [Conn].
+func (s *Server) Feed(ctx context.Context, name string, next func() (proto.Message, error), out Sink) error {
+	first, err := next()
+	if err != nil {
+		return s.guard.errors.ToStatus(mesh.Wrap("rpc.Feed", err))
+	}
+	return s.stream(ctx, name, first, next, out)
+}
+
+// stream makes the call, of which next has further requests if it is fed.
+func (s *Server) stream(ctx context.Context, name string, first proto.Message, next func() (proto.Message, error), out Sink) error {
+	c, end, err := s.begin(ctx, name, first)
+	if err == nil && (c.method.stream == nil || c.method.fed != (next != nil)) {
 		end()
-		err = mesh.Errorf(mesh.Unsupported, "rpc.Stream", "%s is not a server-streaming method", name)
+		err = mesh.Errorf(mesh.Unsupported, "rpc.Stream", "%s does not stream so", name)
 	}
 	if err != nil {
 		return s.guard.errors.ToStatus(err)
 	}
 	defer end()
 	c.out = out
-	err = s.guard.stream(c.method.service, c, &grpc.StreamServerInfo{FullMethod: name, IsServerStream: true}, c.method.stream)
+	if next != nil {
+		c.next = func() ([]byte, error) {
+			m, err := next()
+			if err != nil {
+				return nil, err
+			}
+			return s.request(m)
+		}
+	}
+	err = s.guard.stream(c.method.service, c, &grpc.StreamServerInfo{FullMethod: name, IsServerStream: !c.method.fed, IsClientStream: c.method.fed}, c.method.stream)
 	if err == nil {
 		err = c.accept()
 	}
@@ -279,7 +316,8 @@ type localCall struct {
 	name    string
 	request []byte
 	read    bool
-	out     Sink // of a stream
+	next    func() ([]byte, error) // has what follows the request, or is nil
+	out     Sink                   // of a stream
 
 	mu     sync.Mutex
 	header metadata.MD
@@ -320,10 +358,17 @@ func (c *localCall) accept() error {
 	return c.out.Header(c.header)
 }
 
-// RecvMsg reads the request, which is one.
+// RecvMsg reads the request, which is one unless the call is fed.
 func (c *localCall) RecvMsg(m any) error {
 	if c.read {
-		return io.EOF
+		if c.next == nil {
+			return io.EOF
+		}
+		request, err := c.next()
+		if err != nil {
+			return err
+		}
+		return proto.Unmarshal(request, m.(proto.Message))
 	}
 	request := c.request
 	c.read, c.request = true, nil // a stream may last
@@ -351,10 +396,3 @@ func (t transport) Method() string                  { return t.c.name }
 func (t transport) SetHeader(md metadata.MD) error  { return t.c.SetHeader(md) }
 func (t transport) SendHeader(md metadata.MD) error { return t.c.SendHeader(md) }
 func (t transport) SetTrailer(metadata.MD) error    { return nil }
-
-// InProcess reports whether the call whose context a handler has comes from this process,
-// and not through it from somebody else.
-func InProcess(ctx context.Context) bool {
-	_, ok := grpc.ServerTransportStreamFromContext(ctx).(transport)
-	return ok && Remote(ctx) == ""
-}

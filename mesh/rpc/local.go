@@ -39,6 +39,15 @@ func (l *local) Stream(ctx context.Context, method string, in proto.Message, out
 	return FromStatus(err)
 }
 
+// Feed implements [Conn].
+func (l *local) Feed(ctx context.Context, method string, next func() (proto.Message, error), out Sink) error {
+	ctx, err := client{}.outgoing(ctx)
+	if err == nil {
+		err = l.conn.Feed(ctx, method, next, out)
+	}
+	return FromStatus(err)
+}
+
 // Known implements [Conn].
 func (l *local) Known(ctx context.Context) (mesh.Principal, error) {
 	var p mesh.Principal
@@ -55,4 +64,11 @@ func (l *local) Unfinished() *Unfinished { return l.conn.Unfinished() }
 // NewStream implements [Conn].
 func (l *local) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return l.streams.NewStream(ctx, desc, method, opts...)
+}
+
+// InProcess reports whether the call whose context a handler has comes from this process,
+// and not through it from somebody else.
+func InProcess(ctx context.Context) bool {
+	_, ok := grpc.ServerTransportStreamFromContext(ctx).(transport)
+	return ok && Remote(ctx) == ""
 }

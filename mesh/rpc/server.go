@@ -66,7 +66,7 @@ type Limiter interface {
 
 // Defaults of Options.
 const (
-	DefaultMaxMessage = 4 << 20
+	DefaultMaxMessage = mesh.MaxWire
 	DefaultMaxStreams = 16384
 )
 

@@ -40,6 +40,8 @@ type Mode struct {
 	Seq bool
 	// Context is shown in place of the thread's id, if it is not "".
 	Context string
+	// Link says where blobs are read.
+	Link Link
 }
 
 // View returns a view of the turn that goes on after the event with the given
@@ -105,6 +107,7 @@ func (v *View) Apply(e *mesh.Event) *a2apb.StreamResponse {
 	if r == nil && v.reached { // an agent that was waited for works in silence
 		r = v.status(e, a2apb.TaskState_TASK_STATE_WORKING, nil, nil, "agent", agent)
 	}
+	v.mode.Link.update(r)
 	return r
 }
 
@@ -142,7 +145,7 @@ func (v *View) update(e *mesh.Event) *a2apb.StreamResponse {
 func (v *View) Wire(e *mesh.Event, r *a2apb.StreamResponse) []byte {
 	b, ok := e.Body.(mesh.ArtifactAppended)
 	u := r.GetArtifactUpdate()
-	if !ok || u == nil {
+	if !ok || u == nil || u.Artifact != b.Artifact { // the bytes are not of what is shown
 		return nil
 	}
 	artifact, ok := b.Bytes()

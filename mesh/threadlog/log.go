@@ -22,6 +22,7 @@ type Log struct {
 	buffers sync.Pool // of *[]byte: where batches are encoded
 	added   func(mesh.ThreadKey, []*mesh.Event, time.Duration)
 	full    func(context.Context) bool
+	beside  Beside
 	owed    debt
 
 	mu       sync.RWMutex // guards the fields below
@@ -97,11 +98,16 @@ type AppendOptions struct {
 // and a decision without an Expect; Conflict for a decision or an epoch that is
 // behind; Unavailable if the store cannot write. The Seqs are decided when
 // Append returns, also if ctx ended meanwhile.
-func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Event, opts AppendOptions) ([]mesh.Seq, error) {
+func (l *Log) Append(ctx context.Context, key mesh.ThreadKey, events []*mesh.Event, opts AppendOptions) (seqs []mesh.Seq, err error) {
 	const op = "threadlog.Append"
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	kept, err := l.keep(ctx, key, events)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
+	}
+	defer func() { kept(err == nil) }()
 	buffer, _ := l.buffers.Get().(*[]byte)
 	if buffer == nil {
 		buffer = new([]byte)

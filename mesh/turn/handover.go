@@ -3,8 +3,6 @@ package turn
 import (
 	"context"
 
-	"google.golang.org/protobuf/proto"
-
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -95,7 +93,7 @@ func (d *driver) receiver(t *taking, l *leg) (next *leg, said int, err error) {
 	if err != nil || next == nil {
 		return nil, 0, err
 	}
-	if err := d.address(t.ctx, next, pending); err != nil || proto.Size(next.message) > maxLeg {
+	if err := d.address(t.ctx, next, pending); err != nil || next.size() > maxLeg {
 		return nil, 0, err
 	}
 	d.prepare(next)

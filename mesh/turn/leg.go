@@ -245,6 +245,29 @@ func (c *Config) traceparent(turn string, x mesh.ExecutionID) string {
 	return turn
 }
 
+// size is how many bytes the message has, as it is logged if it is to be.
+func (l *leg) size() int {
+	n := proto.Size(l.message)
+	if l.resumed {
+		return n
+	}
+	return mesh.LoggedSize(l.message.GetParts(), n)
+}
+
+// logged takes the message as it was logged, with references in place of large files: with what
+// begins the leg or, of one that goes on, among the events.
+func (l *leg) logged(events []*mesh.Event) {
+	if m := thread.Sent(l.begins); m != nil {
+		l.message = m
+		return
+	}
+	for _, e := range events {
+		if m := thread.Sent(e); m != nil {
+			l.message = mesh.MessageWith(l.message, m.GetParts())
+		}
+	}
+}
+
 // home is the agent that a turn begins with, and that has it back when a
 // handoff ends: the one that was addressed, or main.
 func (c *Config) home(addressed string) string {
@@ -274,6 +297,11 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 		remote.Attach = &call.Attach{Had: l.had, Answers: answers}
 	}
 	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
+	if d.Files != nil && !call.Speaks(l.entry.Card) {
+		if req.Message, err = d.Files(ctx, d.key, req.Message); err != nil {
+			return req, err
+		}
+	}
 	ext := a2a.Extension(req.Message.GetMetadata()).GetFields()
 	if h := ext["handoff"].GetStructValue().GetFields(); l.handoff != nil && h != nil { // it was not known when the leg was logged with it
 		h["seq"] = seqValue(l.handoff)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
@@ -45,7 +44,7 @@ const (
 // runLeg logs the leg, if it has not begun, opens the agent's stream and logs what
 // comes back.
 func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
-	if n := proto.Size(l.message); n > maxLeg {
+	if n := l.size(); n > maxLeg {
 		return outcome{last: call.Failure(reasonLong, text.MessagesTooLong(n, maxLeg))}
 	}
 	if l.from == 0 {
@@ -149,6 +148,7 @@ func (d *driver) announce(ctx context.Context, l *leg) (canceled bool, err error
 		return canceled, err
 	}
 	l.from = l.begins.Seq
+	l.logged(nil)
 	return false, nil
 }
 

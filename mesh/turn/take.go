@@ -49,6 +49,7 @@ func (d *driver) take() *leg {
 		return nil
 	}
 	var l *leg
+	var said []*mesh.Event
 	err := d.States.Decide(t.ctx, d.key, func(s *thread.State) (cache.Decision, error) {
 		l = nil
 		dec, err := t.decide(s)
@@ -61,6 +62,7 @@ func (d *driver) take() *leg {
 		if !d.inLine {
 			l = d.open(s, &dec)
 		}
+		said = dec.Events
 		return dec, nil
 	})
 	switch {
@@ -68,6 +70,7 @@ func (d *driver) take() *leg {
 		l, err = nil, d.States.Decide(t.ctx, d.key, t.decide)
 	case err == nil && l != nil:
 		d.epoch, l.from = l.begins.Epoch, l.begins.Seq
+		l.logged(said)
 	}
 	t.done <- err
 	if err != nil {

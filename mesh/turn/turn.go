@@ -32,6 +32,8 @@ import (
 	"sync"
 	"time"
 
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/internal/stack"
@@ -71,6 +73,9 @@ type Config struct {
 	Limits call.Limits
 	// Output bounds what the log takes of one of its executions.
 	Output limit.Output
+	// Files puts the bytes of files into a message for an agent that does not know blobs, as far
+	// as there is room; nil leaves the message as it is logged.
+	Files func(ctx context.Context, key mesh.ThreadKey, m *a2apb.Message) (*a2apb.Message, error)
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration

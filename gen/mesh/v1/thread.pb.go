@@ -263,7 +263,9 @@ type Thread struct {
 	// State of the handoff that is active or was last, as in Handoff; empty when there was none.
 	HandoffState string `protobuf:"bytes,12,opt,name=handoff_state,json=handoffState,proto3" json:"handoff_state,omitempty"`
 	// The session with the agent that was handed over to last; absent when there was none.
-	Session       *Session `protobuf:"bytes,20,opt,name=session,proto3" json:"session,omitempty"`
+	Session *Session `protobuf:"bytes,20,opt,name=session,proto3" json:"session,omitempty"`
+	// How many bytes the large files have to which its events refer (BlobService). 0 in lists.
+	BlobBytes     int64 `protobuf:"varint,21,opt,name=blob_bytes,json=blobBytes,proto3" json:"blob_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,13 @@ func (x *Thread) GetSession() *Session {
 		return x.Session
 	}
 	return nil
+}
+
+func (x *Thread) GetBlobBytes() int64 {
+	if x != nil {
+		return x.BlobBytes
+	}
+	return 0
 }
 
 // Session is where an agent stands that the conversation was handed over to.
@@ -1594,7 +1603,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\xe2\x03\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\x81\x04\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -1611,7 +1620,9 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	" \x03(\tR\fparticipants\x12\x1a\n" +
 	"\breadable\x18\v \x01(\bR\breadable\x12#\n" +
 	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\x12*\n" +
-	"\asession\x18\x14 \x01(\v2\x10.mesh.v1.SessionR\asession\"}\n" +
+	"\asession\x18\x14 \x01(\v2\x10.mesh.v1.SessionR\asession\x12\x1d\n" +
+	"\n" +
+	"blob_bytes\x18\x15 \x01(\x03R\tblobBytes\"}\n" +
 	"\aSession\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +

@@ -48,6 +48,7 @@ type node struct {
 	meshv1.UnimplementedAuditServiceServer
 	meshv1.UnimplementedNodeServiceServer
 	meshv1.UnimplementedIdentityServiceServer
+	meshv1.UnimplementedBlobServiceServer
 
 	mu      sync.Mutex
 	calls   map[string]metadata.MD // by method, without the service's package
@@ -86,6 +87,7 @@ func startNode(tb testing.TB) (*node, *rpc.Server) {
 	meshv1.RegisterAuditServiceServer(s, n)
 	meshv1.RegisterNodeServiceServer(s, n)
 	meshv1.RegisterIdentityServiceServer(s, n)
+	meshv1.RegisterBlobServiceServer(s, n)
 	tb.Cleanup(s.Stop)
 	return n, s
 }

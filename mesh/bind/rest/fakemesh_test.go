@@ -143,6 +143,10 @@ func (n *node) GetHandoff(_ context.Context, r *meshv1.GetHandoffRequest) (*mesh
 	return &meshv1.GetHandoffResponse{}, n.known("GetHandoff", r.GetThreadId())
 }
 
+func (n *node) GetBlob(_ context.Context, r *meshv1.GetBlobRequest) (*meshv1.GetBlobResponse, error) {
+	return &meshv1.GetBlobResponse{Received: int64(len(r.GetSha256())), Complete: true}, n.known("GetBlob", r.GetThreadId())
+}
+
 func (n *node) ListSkills(context.Context, *meshv1.ListSkillsRequest) (*meshv1.ListSkillsResponse, error) {
 	return &meshv1.ListSkillsResponse{Skills: []*meshv1.Skill{{Name: "mail.send"}}}, nil
 }

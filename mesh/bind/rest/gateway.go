@@ -60,9 +60,7 @@ import (
 )
 
 const (
-	// defaultMaxBody leaves room for the JSON form of a message of 1 MiB, in
-	// which bytes are base64 and take a third more.
-	defaultMaxBody   = 3 << 19
+	defaultMaxBody   = mesh.MaxBody
 	defaultHeartbeat = 15 * time.Second
 	// writeTimeout is how long a client may refuse to take any bytes.
 	writeTimeout = 30 * time.Second
@@ -108,7 +106,7 @@ type Options struct {
 	Metrics http.Handler
 	// Resource says how to log in; nil where nobody has to.
 	Resource *Resource
-	// MaxBody is the longest request body in bytes; the default is 1.5 MiB.
+	// MaxBody is the longest request body in bytes; the default is [mesh.MaxBody].
 	MaxBody int64
 	// Heartbeat is how long a stream is silent before it sends a comment; the
 	// default is 15 s.
@@ -217,6 +215,9 @@ func (g *gateway) registerUnary(ctx context.Context) error {
 			return meshgw.RegisterThreadServiceHandlerClient(ctx, g.mux, meshv1.NewThreadServiceClient(g.conn))
 		},
 		func() error {
+			return meshgw.RegisterBlobServiceHandlerClient(ctx, g.mux, meshv1.NewBlobServiceClient(g.conn))
+		},
+		func() error {
 			return meshgw.RegisterExecutionServiceHandlerClient(ctx, g.mux, meshv1.NewExecutionServiceClient(g.conn))
 		},
 		func() error {
@@ -271,6 +272,10 @@ func (g *gateway) handler() http.Handler {
 		case resourcePath, resourcePath + mcpPath:
 			g.readOnly(w, r, g.serveResource)
 		default:
+			if thread, hash, ok := blobOf(r.URL.Path); ok {
+				g.serveBlob(w, r, thread, hash)
+				return
+			}
 			if g.opts.Card != nil && strings.HasPrefix(r.URL.Path, agentsPath) {
 				g.serveAgent(w, r)
 				return

@@ -27,6 +27,10 @@ func (h hop) Stream(ctx context.Context, method string, in proto.Message, out rp
 	return h.Conn.Stream(outgoing(ctx), method, in, out)
 }
 
+func (h hop) Feed(ctx context.Context, method string, next func() (proto.Message, error), out rpc.Sink) error {
+	return h.Conn.Feed(outgoing(ctx), method, next, out)
+}
+
 // Conn returns conn as the handlers of this package use it: a call whose context
 // comes from a request carries what the request's headers say.
 func Conn(conn rpc.Conn) rpc.Conn { return hop{conn} }

@@ -72,6 +72,7 @@ var routes = []struct {
 	{"POST", thread + "/executions/x-1:tell", `{"text":"go "}`, "TellExecution", "instructionId", "go x-1"},
 	{"POST", thread + "/handoff", `{"targetAgent":"b"}`, "StartHandoff", "x", nil},
 	{"POST", thread + "/handoff:end", "", "EndHandoff", "x", nil},
+	{"GET", thread + "/blobs/abc:status", "", "GetBlob", "received", "3"},
 	{"GET", thread + "/handoff", "", "GetHandoff", "x", nil},
 	{"GET", "/mesh/v1/skills", "", "ListSkills", "skills.0.name", "mail.send"},
 	{"GET", "/mesh/v1/skills/mail.send", "", "GetSkill", "skill.name", "mail.send"},

@@ -15,6 +15,7 @@ import (
 // keep goes when a thread goes: the type named here is a retention.Dependent, which the node
 // hands to the one Deleter.
 var ofThreads = map[string]string{
+	"mesh/blob":         "Store",
 	"mesh/push":         "Dispatcher",
 	"mesh/runs":         "Runner",
 	"mesh/thread/tasks": "Index",
@@ -27,6 +28,7 @@ var ofThreads = map[string]string{
 // program hands to the one Eraser.
 var ofUsers = map[string]string{
 	"mesh/api":        "SkillService",
+	"mesh/blob":       "Store",
 	"mesh/push":       "Dispatcher",
 	"mesh/registry":   "Registry",
 	"mesh/runs":       "Runner",
@@ -71,7 +73,10 @@ var keeps = map[string]fate{
 	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads},
 	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads},
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads},
+	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob"},
+	"mesh/blob shared.in":                       {"mesh/blob", withThreads},
 	"mesh/thread/cache States.held":             {asItLives, withThreads},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads},
 	"mesh/threadlog window.threads":             {asItLives, withThreads},
@@ -168,7 +173,7 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 			t.Errorf("%s.%s forgets nothing", p, name)
 		}
 	}
-	if want := "n.push n.runner n.tasks n.checkpoints "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
+	if want := "n.push n.runner n.tasks n.checkpoints n.backend.Blobs "; !strings.HasSuffix(told, want) || len(ofThreads) != strings.Count(want, " ") {
 		t.Errorf("told of deletions are %s, want %s, as in ofThreads", told, want)
 	}
 }
@@ -209,7 +214,7 @@ func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
 			t.Errorf("%s.%s erases nothing", p, name)
 		}
 	}
-	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv "
+	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv n.backend.Blobs "
 	if told != want || len(ofUsers) != strings.Count(want, " ") {
 		t.Errorf("told of erasures are %s, want %s, as in ofUsers", told, want)
 	}

@@ -68,6 +68,7 @@ var layers = map[string]layer{
 	"mesh/quota":         {3, []string{"mesh", "mesh/limit"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},
+	"mesh/blob":          {3, []string{"mesh", "mesh/store/segment"}},
 	"mesh/backup":        {3, []string{"gen/mesh/v1", "mesh"}},
 	"mesh/store/disk":    {3, []string{"mesh", "mesh/state", "mesh/store/segment", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/audit":         {3, []string{"gen/mesh/v1", "mesh", "mesh/alarm", "mesh/limit", "mesh/rpc", "mesh/security/authz", "mesh/security/grant", "mesh/store/segment"}},
@@ -93,7 +94,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/blob", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
@@ -101,7 +102,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/threadlog", "gen/mesh/v1", "mesh/audit"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/blob", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/threadlog", "mesh/threadlog/eventpb", "gen/mesh/v1", "mesh/audit"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 

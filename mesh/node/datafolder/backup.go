@@ -2,6 +2,7 @@ package datafolder
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/backup"
+	"agentmesh/mesh/blob"
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/store/segment"
 )
@@ -83,6 +85,9 @@ func (c copying) run(ctx context.Context, take backup.Take) error {
 			return err
 		}
 	}
+	if err := c.blobs(s); err != nil {
+		return err
+	}
 	if err := s.File(c.plain(file, c.store.Size), c.store.Values); err != nil {
 		return err
 	}
@@ -105,6 +110,17 @@ func (c copying) log(s *backup.Source, name string, files []segment.File) error 
 	return nil
 }
 
+// blobs copies the large files, after the log, whose events refer to them.
+func (c copying) blobs(s *backup.Source) error {
+	err := blob.Each(filepath.Join(c.dir, blobs), func(name string, f *os.File, size int64) error {
+		return s.File(c.plain(blobs+"/"+name, size), io.NewSectionReader(f, 0, size))
+	})
+	if err != nil && mesh.CodeOf(err) == mesh.Unknown {
+		err = mesh.Errorf(mesh.Precondition, "datafolder.Backup", "the large files in %s cannot be read; see to their permissions: %w", c.dir, err)
+	}
+	return err
+}
+
 // plain describes a file that only its owner may read, and that is of now.
 func (c copying) plain(name string, size int64) *meshv1.BackupFile {
 	return &meshv1.BackupFile{Path: name, Mode: 0o600, Size: size, Modified: c.made.GetTime()}
@@ -118,7 +134,7 @@ func (c copying) size(all []backup.Tree) int64 {
 			n += f.Size
 		}
 	}
-	for _, t := range all {
+	for _, t := range append(all, backup.Tree{Dir: c.dir, Roots: []string{blobs}}) {
 		n += t.Size()
 	}
 	return n

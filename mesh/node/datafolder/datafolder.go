@@ -14,16 +14,18 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/backup"
+	"agentmesh/mesh/blob"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/store/disk"
 )
 
 // file is the data file in the folder; the log is beside it, and so is the folder of
-// the record.
+// the record. Large files are in one of their own.
 const (
 	file   = "mesh.db"
 	record = "audit.log"
+	blobs  = "blobs"
 )
 
 // notKept refuses the files of a backup, which would be damaged with what is written beside
@@ -50,13 +52,18 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 		if err != nil {
 			return node.Backend{}, errors.Join(err, store.Close())
 		}
-		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts,
+		files, err := blob.Open(filepath.Join(cfg.Data, blobs), blob.Options{})
+		if err != nil {
+			return node.Backend{}, errors.Join(err, acts.Close(), store.Close())
+		}
+		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts, Blobs: files,
 			Head: func() audit.Head {
 				first, last, sum := store.Head()
 				return audit.Head{First: first, Last: last, Hash: sum}
 			},
 			Backup: func(ctx context.Context, made *meshv1.BackupManifest, take backup.Take) error {
-				return online(ctx, cfg.Data, store, acts, made, take)
+				done := files.Copying()
+				return errors.Join(online(ctx, cfg.Data, store, acts, made, take), done(context.WithoutCancel(ctx)))
 			},
 			Health: func() node.Health { return node.Health(store.Health()) },
 			Unchecked: func() int {

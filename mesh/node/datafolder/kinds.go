@@ -26,6 +26,7 @@ type kind struct {
 // How files are copied that are not copied as they are.
 const (
 	byStore = "by the store, at one point"
+	byName  = "one by one: they do not change, and none goes meanwhile"
 	leftOut = "not at all: it is of a process, or is made anew"
 )
 
@@ -44,6 +45,7 @@ var kinds = []kind{
 	{name: "calendar", tops: []string{"calendar", ".calendar-keys"}},
 	{name: "files", tops: []string{"files"}, owners: true},
 	{name: "notes", tops: []string{"vault"}, owners: true},
+	{name: "large files", tops: []string{blobs}, how: byName},
 	{name: "indexes", tops: []string{"memory-index", "vault/.index", "mesh.index"}, how: leftOut},
 }
 

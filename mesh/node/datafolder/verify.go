@@ -10,10 +10,12 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/audit"
+	"agentmesh/mesh/blob"
 	"agentmesh/mesh/security/cards"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/threadlog/eventpb"
 )
 
 // Verified is what an offline look at a folder found.
@@ -31,13 +33,20 @@ type Verified struct {
 // checkpoints say, those in the folder and those that were kept elsewhere. They must be
 // signed with one of the keys; without any, with those of the checkpoints that were kept.
 func Verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint) (*Verified, error) {
+	v, _, err := verify(dir, keys, kept)
+	return v, err
+}
+
+// verify also returns to which blobs the events of threads refer.
+func verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint) (*Verified, map[mesh.ThreadKey]map[string]bool, error) {
 	acts, err := audit.Check(filepath.Join(dir, record))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	log, err := disk.Verify(filepath.Join(dir, file))
+	refs := references{}
+	log, err := disk.Verify(filepath.Join(dir, file), refs.see)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(keys) == 0 {
 		keys = keysOf(kept)
@@ -52,17 +61,49 @@ func Verify(dir string, keys []ed25519.PublicKey, kept []*meshv1.AuditCheckpoint
 		v.Findings = append(v.Findings, audit.Finding(f))
 	}
 	v.Findings = append(v.Findings, acts.Findings...)
-	return v, nil
+	return v, refs, nil
 }
 
-// VerifyAll is [Verify] without checkpoints that were kept elsewhere, and says which of the
-// folder's keys a node could not use.
-func VerifyAll(dir string) (*Verified, error) {
-	v, err := Verify(dir, nil, nil)
-	if err == nil {
-		v.Findings = append(v.Findings, secrets(dir)...)
+// references are the hashes of the blobs to which the events of threads refer.
+type references map[mesh.ThreadKey]map[string]bool
+
+// see adds what an event refers to; nil stands for the end of the thread.
+func (r references) see(key mesh.ThreadKey, event []byte) {
+	if event == nil {
+		delete(r, key)
+		return
 	}
-	return v, err
+	if !bytes.Contains(event, []byte(mesh.BlobScheme)) {
+		return
+	}
+	e, err := eventpb.Decode(event)
+	if err != nil { // which the hashes say, if it was written so
+		return
+	}
+	for b := range mesh.Blobs(mesh.PartsOf(e.Body)) {
+		if r[key] == nil {
+			r[key] = map[string]bool{}
+		}
+		r[key][b.Hash] = true
+	}
+}
+
+// VerifyAll is [Verify] without checkpoints that were kept elsewhere, and says which large files
+// are missing or damaged, and which of the folder's keys a node could not use.
+func VerifyAll(dir string) (*Verified, error) {
+	v, refs, err := verify(dir, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	found, err := blob.Check(filepath.Join(dir, blobs), refs)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Precondition, "datafolder.VerifyAll", "the large files in %s cannot be read; see that you may read them: %w", dir, err)
+	}
+	for _, f := range found {
+		v.Findings = append(v.Findings, audit.Finding(f))
+	}
+	v.Findings = append(v.Findings, secrets(dir)...)
+	return v, nil
 }
 
 // secrets says which of the folder's keys cannot be read. One that is not there is made by

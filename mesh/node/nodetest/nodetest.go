@@ -176,7 +176,7 @@ func (c *common) handle(cfg node.Config, address string) (node.Backend, error) {
 		}
 		c.base, c.log = base, shared.New(base.Threads)
 	}
-	b := node.Backend{Threads: c.log.Handle(), State: c.base.State, Leases: c.base.Leases, Audit: c.base.Audit, Head: c.base.Head, Health: c.base.Health, Unchecked: c.base.Unchecked, Shared: true, Close: c.close}
+	b := node.Backend{Threads: c.log.Handle(), State: c.base.State, Leases: c.base.Leases, Audit: c.base.Audit, Blobs: c.base.Blobs, Head: c.base.Head, Health: c.base.Health, Unchecked: c.base.Unchecked, Shared: true, Close: c.close}
 	if c.seen != nil {
 		b = c.seen(c.nodes, b)
 	}

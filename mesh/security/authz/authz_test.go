@@ -71,7 +71,7 @@ func may(p mesh.Principal) map[string]bool {
 // nothing else is, whatever the roles of its user are.
 func TestUnderAGrantTheDefaultIsNo(t *testing.T) {
 	allowed := []string{"GetThread", "ReadThread", "FollowThread", "AppendEvents", "EndHandoff", "GetHandoff", "GetAgent", "ListAgents",
-		"WatchAgents", "ListSkills", "GetSkill", "ListSkillDomains", "WatchSkills", "ValidateSkill", "GetState", "PutState", "DeleteState", "ListState", "IssueTicket"}
+		"WatchAgents", "ListSkills", "GetSkill", "ListSkillDomains", "WatchSkills", "ValidateSkill", "GetState", "PutState", "DeleteState", "ListState", "IssueTicket", "UploadBlob", "ReadBlob", "GetBlob"}
 	for name, roles := range map[string][]mesh.Role{"nobody's": nil, "a user's": {mesh.RoleUser}, "the operator's": {mesh.RoleOperator}} {
 		got, want := may(mesh.Principal{Grant: &mesh.Grant{Capabilities: mesh.CapabilitiesFor(mesh.Roles())}, Roles: roles}), slices.Clone(allowed)
 		switch name { // what the user must be allowed, too

@@ -48,6 +48,10 @@ func Node() Table { //nolint:funlen // a line for each method
 		// Of each thread that it deletes there is a record too, and policies are asked.
 		meshv1.ThreadService_DeleteThreads_FullMethodName: {Action: mesh.ActDeleteThread, Audit: true},
 
+		meshv1.BlobService_UploadBlob_FullMethodName: {Action: mesh.ActChat, Grant: MayGrant},
+		meshv1.BlobService_ReadBlob_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
+		meshv1.BlobService_GetBlob_FullMethodName:    {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
+
 		meshv1.ExecutionService_ListExecutions_FullMethodName:  {Action: mesh.ActReadOwn, Resource: "thread_id"},
 		meshv1.ExecutionService_GetExecution_FullMethodName:    {Action: mesh.ActReadOwn, Resource: "execution_id"},
 		meshv1.ExecutionService_CancelExecution_FullMethodName: {Action: mesh.ActCancelOwn, Audit: true, Resource: "execution_id"},

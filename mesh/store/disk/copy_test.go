@@ -55,7 +55,7 @@ func written(t testing.TB, c Copy) (path string) {
 // sound fails unless nothing is found in the copy, and returns it open.
 func sound(t testing.TB, path string) *Store {
 	t.Helper()
-	v, err := Verify(path)
+	v, err := Verify(path, nil)
 	if err != nil || len(v.Findings) > 0 {
 		t.Fatalf("the copy is not sound: %v, %v", v, err)
 	}

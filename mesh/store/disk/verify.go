@@ -51,9 +51,13 @@ func (v *Verified) hash(n int64) (l memindex.Link) {
 // Verify looks at all records of the log of the data file at path, and changes nothing.
 // It finds whatever is not chained as it was written; who made all hashes anew is found
 // by comparing [Verified.Head] with what was signed. The error is for a log that cannot
-// be read.
-func Verify(path string) (*Verified, error) {
-	w := &verifier{v: new(Verified), threads: map[mesh.ThreadKey]*seen{}, gone: map[int64]bool{}, last: "the beginning"}
+// be read. Tell, which may be nil, is given each event, as it was appended, and nil for a thread
+// that was deleted.
+func Verify(path string, tell func(key mesh.ThreadKey, event []byte)) (*Verified, error) {
+	if tell == nil {
+		tell = func(mesh.ThreadKey, []byte) {}
+	}
+	w := &verifier{tell: tell, v: new(Verified), threads: map[mesh.ThreadKey]*seen{}, gone: map[int64]bool{}, last: "the beginning"}
 	_, saved, err := verifyFile(path, firstVersion+len(migrations))
 	if err != nil {
 		w.v.find("the data file", "%v", err)
@@ -79,6 +83,7 @@ func Verify(path string) (*Verified, error) {
 
 // A verifier looks at one record after the other.
 type verifier struct {
+	tell    func(mesh.ThreadKey, []byte)
 	v       *Verified
 	all     chain
 	threads map[mesh.ThreadKey]*seen
@@ -189,6 +194,7 @@ func (w *verifier) event(n int64, r segment.Record) {
 		return
 	}
 	w.v.Events++
+	w.tell(rec.key, rec.Data)
 	w.last = eventAt(n, rec)
 	t := w.thread(rec.key)
 	head := r.Data[:len(r.Data)-len(rec.Data)]
@@ -218,6 +224,7 @@ func (w *verifier) deleted(n int64, r segment.Record) {
 		w.v.find(positionOf(n), "is no deletion: %v", err)
 		return
 	}
+	w.tell(stone.key, nil)
 	t := w.threads[stone.key]
 	delete(w.threads, stone.key)
 	if stone.positions == nil {

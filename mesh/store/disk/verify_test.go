@@ -53,7 +53,7 @@ func writeSmall(t testing.TB, path string) (at signedHead) {
 // foundAt returns where something is found, the place of the checkpoint last.
 func foundAt(t testing.TB, path string, signed signedHead) (places []string) {
 	t.Helper()
-	v, err := Verify(path)
+	v, err := Verify(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
