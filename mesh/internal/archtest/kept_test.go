@@ -80,7 +80,6 @@ var keeps = map[string]fate{
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads},
 	"mesh/threadlog window.threads":             {asItLives, withThreads},
-	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads},
 	"mesh/turn Runner.drivers":                  {asItLives, withThreads},
 	"mesh/turn Runner.waiting":                  {asItLives, withThreads},
