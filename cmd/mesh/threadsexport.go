@@ -24,13 +24,15 @@ const (
 	threadFormatVersion = 1
 )
 
-// A fileHead is the first line.
+// A fileHead is the first line: of a thread, or of a tenant.
 type fileHead struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	Tenant  string `json:"tenantId"`
-	Thread  string `json:"threadId"`
-	Events  int64  `json:"events"`
+	Thread  string `json:"threadId,omitempty"`
+	Events  int64  `json:"events,omitempty"`
+	Export  string `json:"exportId,omitempty"`
+	Time    string `json:"time,omitempty"`
 }
 
 // A fileEnd is the last line: the hash of all bytes before it.
@@ -65,7 +67,7 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 				return err
 			}
 			w := newLines(a.stdout)
-			w.put(fileHead{threadFormat, threadFormatVersion, who.GetTenantId(), thread, is.GetThread().GetSeq()})
+			w.put(fileHead{Format: threadFormat, Version: threadFormatVersion, Tenant: who.GetTenantId(), Thread: thread, Events: is.GetThread().GetSeq()})
 			n := int64(0)
 			for ev, err := range c.events(ctx, thread) {
 				if err != nil {
