@@ -125,19 +125,10 @@ nothing goes on by itself. Schedules run from their next due time on: end them w
 tenant was, or they run in both. It takes the role operator.`,
 		Example: `  mesh tenants import acme.jsonl
   mesh tenants import acme.jsonl --addr other:7420 --json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := exactly("FILE")(cmd, args); err != nil {
-				return err
-			}
-			var err error
-			if head, err = checkTenantFile(args[0]); err != nil {
-				return err
-			}
-			return a.actFor("tenantId", head.Tenant)
-		},
+		Args: exactly("FILE"),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what came of it as one line of JSON")
-	cmd.RunE = a.stream(func(ctx context.Context, c *client, args []string) error {
+	send := a.stream(func(ctx context.Context, c *client, args []string) error {
 		res, err := c.importTenant(ctx, args[0])
 		switch {
 		case err != nil:
@@ -159,6 +150,15 @@ tenant was, or they run in both. It takes the role operator.`,
 		a.tellHeld(res.GetThings(), res.GetLeft())
 		return nil
 	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if head, err = checkTenantFile(args[0]); err != nil {
+			return err
+		}
+		if err := a.actFor("tenantId", head.Tenant); err != nil {
+			return err
+		}
+		return send(cmd, args)
+	}
 	return cmd
 }
 

@@ -71,6 +71,9 @@ type Config struct {
 	Limits call.Limits
 	// Output bounds what the log takes of one of its executions.
 	Output limit.Output
+	// Room returns the trip of the bytes that are kept of a tenant, if so many more would
+	// exceed them: what an agent says is not taken then. nil is no bound.
+	Room func(t mesh.TenantID, more int64) *limit.Trip
 	// HandoffGrace is how long an agent that gave the stream away may go on
 	// for the record; default 2 s.
 	HandoffGrace time.Duration

@@ -59,6 +59,7 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 		t.FirstPos = pos
 	}
 	t.LastPos = pos
+	t.Bytes += int64(len(e.Data))
 	if e.ID != "" {
 		if t.ids == nil {
 			t.ids = map[ID]mesh.Seq{}
@@ -80,6 +81,7 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 type tenant struct {
 	threads        map[string]*thread
 	newest, oldest *thread // the ends of the list in which they were touched
+	bytes          int64   // of all records
 }
 
 func (tn *tenant) pushFront(t *thread) {
@@ -131,7 +133,7 @@ func (b *Book) Reserve(last mesh.Pos) { b.last = max(b.last, last) }
 // Restore adds a record that the store holds, as a driver does for all of them
 // in the order of their positions when it opens; settled is what the record says of
 // [threadlog.Batch.Settled]. It returns an error if the
-// record does not follow those before it. The entry's Data is not used.
+// record does not follow those before it. Of the entry's Data the size alone is used.
 func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry, settled mesh.Seq) error {
 	t := b.open(key)
 	if want := t.Last + 1; seq != want {
@@ -141,6 +143,7 @@ func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *thread
 		return fmt.Errorf("position %d comes after %d", pos, b.last)
 	}
 	t.note(e, seq, pos)
+	b.tenants[key.Tenant].bytes += int64(len(e.Data))
 	b.work(t, settled)
 	b.touch(t)
 	b.last = max(b.last, pos)
@@ -260,6 +263,14 @@ func (b *Book) Tenants() map[mesh.TenantID]int {
 	return all
 }
 
+// Bytes implements [threadlog.Catalog].
+func (b *Book) Bytes(id mesh.TenantID) int64 {
+	if tn := b.tenants[id]; tn != nil {
+		return tn.bytes
+	}
+	return 0
+}
+
 // Whole returns the positions of the thread's records, in order, for its deletion as
 // [threadlog.Catalog] has it: NotFound if there is none, Conflict if its last one is
 // not at last. It must be loaded.
@@ -285,6 +296,7 @@ func (b *Book) Delete(key mesh.ThreadKey) {
 		delete(b.tenants, key.Tenant)
 	}
 	b.records -= int(t.Last)
+	tn.bytes -= t.Bytes
 	b.forget(t)
 	if b.deleted == nil {
 		b.deleted = map[mesh.TenantID]int64{}
