@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog"
@@ -82,6 +83,9 @@ type tenant struct {
 	threads        map[string]*thread
 	newest, oldest *thread // the ends of the list in which they were touched
 	bytes          int64   // of all records
+	// idle is where the last page of Idle ended, so that the next one need not pass over
+	// all before it. Readers set it.
+	idle atomic.Pointer[thread]
 }
 
 func (tn *tenant) pushFront(t *thread) {
@@ -95,6 +99,9 @@ func (tn *tenant) pushFront(t *thread) {
 }
 
 func (tn *tenant) remove(t *thread) {
+	if tn.idle.Load() == t {
+		tn.idle.Store(t.older)
+	}
 	if t.newer != nil {
 		t.newer.older = t.older
 	} else {
@@ -238,17 +245,22 @@ func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog
 	return out
 }
 
-// Idle implements [threadlog.Catalog]. Its cost grows with the number of threads that it
-// passes over.
+// Idle implements [threadlog.Catalog]. A page that goes on where the last one ended, of whoever,
+// costs what it has; another one grows with the number of threads that it passes over.
 func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	for t := tn.oldest; t != nil && len(out) < limit; t = t.newer {
-		if t.LastPos > after {
-			out = append(out, t.Info)
+	at := tn.oldest
+	if last := tn.idle.Load(); last != nil && last.LastPos <= after {
+		at = last
+	}
+	for ; at != nil && len(out) < limit; at = at.newer {
+		if at.LastPos > after {
+			out = append(out, at.Info)
+			tn.idle.Store(at)
 		}
 	}
 	return out
