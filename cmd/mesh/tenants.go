@@ -34,7 +34,7 @@ What only this mesh can use is left out, and said: webhooks and agents, with the
 Nothing of another tenant is in it, and no key of the mesh. It has all that users said: keep
 it secret. It takes the role operator, and is in the record of administrative acts.`,
 		Example: `  mesh tenants export acme acme.jsonl
-  mesh tenants export acme - | gzip > acme.jsonl.gz`,
+  mesh tenants export acme - >acme.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("TENANT and FILE are two arguments, and there are %d", len(args))

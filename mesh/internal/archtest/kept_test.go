@@ -89,6 +89,7 @@ var keeps = map[string]fate{
 	"mesh/thread/cache States.held":             {asItLives, withThreads, asItLives},
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads, asItLives},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads, asItLives},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads, asItLives},
 	"mesh/threadlog window.threads":             {asItLives, withThreads, asItLives},
 	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads, asItLives},
 	"mesh/turn Runner.drivers":                  {asItLives, withThreads, asItLives},
