@@ -201,7 +201,7 @@ func (in *incomingTenant) thread(ctx context.Context, of *meshv1.TenantThread) e
 		}
 		switch {
 		case mesh.IsCode(err, mesh.Exhausted):
-			all, takes, err = nil, false, nil
+			all, takes = nil, false
 			in.left("threads", "the thread "+key.ID+" has more than 1,000,000 events or 256 MiB")
 		case err != nil:
 			return mesh.Errorf(mesh.Invalid, op, "the thread %s: %w", key.ID, err)
