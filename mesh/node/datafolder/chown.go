@@ -49,6 +49,9 @@ func (c Chown) Run(ctx context.Context, logger *slog.Logger) (moved []Moved, err
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", c.Data)
 	}
+	if err := notKept(c.Data); err != nil {
+		return nil, err
+	}
 	store, err := disk.Open(path, disk.Options{Logger: logger})
 	if err != nil {
 		return nil, err

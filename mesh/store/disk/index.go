@@ -161,13 +161,19 @@ func (x *index) none() bool {
 	return x.db == nil
 }
 
-// discard removes the file: it is made of the log again.
-func (x *index) discard() error {
+// forget closes the file and leaves it as it is.
+func (x *index) forget() error {
 	err := x.close()
 	x.has = indexed{}
 	x.mu.Lock()
 	x.broken, x.spoiled = nil, false
 	x.mu.Unlock()
+	return err
+}
+
+// discard removes the file: it is made of the log again.
+func (x *index) discard() error {
+	err := x.forget()
 	if rm := os.Remove(x.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 		return errors.Join(err, rm)
 	}
