@@ -26,13 +26,15 @@ const (
 	threadFileVersion = 2
 )
 
-// A fileHead is the first line.
+// A fileHead is the first line: of a thread, or of a tenant.
 type fileHead struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	Tenant  string `json:"tenantId"`
-	Thread  string `json:"threadId"`
-	Events  int64  `json:"events"`
+	Thread  string `json:"threadId,omitempty"`
+	Events  int64  `json:"events,omitempty"`
+	Export  string `json:"exportId,omitempty"`
+	Time    string `json:"time,omitempty"`
 }
 
 // A fileEnd is the last line: the hash of all bytes before it.
@@ -85,7 +87,7 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 			if is.GetThread().GetBlobBytes() > 0 {
 				version = threadFileVersion
 			}
-			w.put(fileHead{threadFormat, version, who.GetTenantId(), thread, is.GetThread().GetSeq()})
+			w.put(fileHead{Format: threadFormat, Version: version, Tenant: who.GetTenantId(), Thread: thread, Events: is.GetThread().GetSeq()})
 			n := int64(0)
 			var files blobList
 			for ev, err := range c.events(ctx, thread) {

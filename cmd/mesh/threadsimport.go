@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -154,7 +155,7 @@ func badLine(line int, field, why string) error {
 // maxLine bounds a line: an event, in JSON.
 const maxLine = 8 << 20
 
-// A threadReader reads the lines of a file.
+// A threadReader reads the lines of a file, of a thread or a tenant.
 type threadReader struct {
 	lines *bufio.Scanner
 	n     int // lines that were read
@@ -198,17 +199,25 @@ func (r *threadReader) next(what string) ([]byte, error) {
 	return nil, r.bad("", "is missing: the file ends before %s", what)
 }
 
-func (r *threadReader) head() (h fileHead, err error) {
+// headOf reads the first line, of a file of the format, in one of the versions.
+func (r *threadReader) headOf(format, what string, versions ...int) (h fileHead, err error) {
 	line, err := r.next("the line that says what it is")
 	if err != nil {
 		return h, err
 	}
 	r.sum.Write(line)
-	if err := json.Unmarshal(line, &h); err != nil || h.Format != threadFormat {
-		return h, r.bad("format", "is not %s: this is no thread that 'mesh threads export' printed", threadFormat)
+	if err := json.Unmarshal(line, &h); err != nil || h.Format != format {
+		return h, r.bad("format", "is not %s: this is no %s", format, what)
 	}
-	if h.Version != threadVersion && h.Version != threadFileVersion {
-		return h, r.bad("version", "is %d, and this program reads %d and %d; use one that reads it", h.Version, threadVersion, threadFileVersion)
+	if !slices.Contains(versions, h.Version) {
+		return h, r.bad("version", "is %d, and this program reads up to %d; use one that reads it", h.Version, slices.Max(versions))
+	}
+	return h, nil
+}
+
+func (r *threadReader) head() (h fileHead, err error) {
+	if h, err = r.headOf(threadFormat, "thread that 'mesh threads export' printed", threadVersion, threadFileVersion); err != nil {
+		return h, err
 	}
 	if id, err := mesh.ParseThreadID(h.Thread); err != nil || id != h.Thread {
 		return h, r.bad("threadId", "must be a UUID v4, and is %q", mesh.Clip(h.Thread, 60))

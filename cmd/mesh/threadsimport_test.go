@@ -24,7 +24,7 @@ func fileOf(t *testing.T, id string, events ...*meshv1.Event) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := newLines(&out)
-	w.put(fileHead{threadFormat, threadVersion, "acme", id, int64(len(events))})
+	w.put(fileHead{Format: threadFormat, Version: threadVersion, Tenant: "acme", Thread: id, Events: int64(len(events))})
 	for i, e := range events {
 		e.Seq = int64(i + 1)
 		w.event(e)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,5 +118,52 @@ func TestAUserWhoHasUsedTheDaysTokensBeginsNothing(t *testing.T) {
 	wantTrip(t, err, "user.tokens", 120, 100)
 	if _, err := l.add(t.Context(), main, replied(main, 5, 0), &mesh.Event{Execution: main.Execution, Body: mesh.SkillReturned{Call: "1"}}); err != nil {
 		t.Errorf("what was begun is not taken: %v", err)
+	}
+}
+
+// Where no more is kept of a tenant, an agent adds nothing but the ends of what was begun, which
+// are always taken; another tenant does as before, and there is room when what is kept is less.
+func TestWhatWasBegunEndsWhereNoMoreIsKept(t *testing.T) {
+	var kept atomic.Int64
+	log := threadlog.New(mem.Open())
+	x, err := tasks.New(log, bytes.Repeat([]byte{7}, tasks.KeySize), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stock := func(tenant mesh.TenantID) int64 {
+		if tenant != "acme" {
+			return 0
+		}
+		return kept.Load()
+	}
+	keeper := quota.New(limit.Quotas{Tenant: limit.Quota{Bytes: 1000}}, x, nil, stock, func(mesh.TenantID) int64 { return 100 })
+	l := &library{Controller: New(log, cache.New(log, 0), nil, WithQuotas(keeper)), store: &cachetest.Store{Backend: mem.Open()},
+		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}}
+	main := l.run(t, l.post(t), "main", "*")
+	called := &mesh.Event{Execution: main.Execution, Body: mesh.SkillCalled{Call: "c1", Skill: "tasks.search"}}
+	if _, err := l.add(t.Context(), main, called); err != nil {
+		t.Fatal(err)
+	}
+	for _, full := range []int64{699, 700, 5000} {
+		kept.Store(full)
+		err := keeper.Scarce("acme")
+		if (err != nil) != (full >= 700) || keeper.Scarce("other") != nil {
+			t.Errorf("with %d: %v", full, err)
+		}
+	}
+	note := func() error {
+		_, err := l.add(t.Context(), main, &mesh.Event{Execution: main.Execution, Body: mesh.StateNoted{Agent: "main", Data: []byte("x")}})
+		return err
+	}
+	wantTrip(t, note(), limit.TenantBytes, 5100, 1000)
+	if _, err := l.budgeted(t, main, "worker", mesh.Budget{}); !mesh.IsCode(err, mesh.Exhausted) {
+		t.Errorf("a dispatch: %v", err)
+	}
+	if _, err := l.add(t.Context(), main, &mesh.Event{Execution: main.Execution, Body: mesh.SkillReturned{Call: "c1"}}); err != nil {
+		t.Errorf("the end of what was begun: %v", err)
+	}
+	kept.Store(10)
+	if err := note(); err != nil {
+		t.Errorf("where there is room: %v", err)
 	}
 }

@@ -27,7 +27,11 @@ func (w *ruling) fits(i int, e *mesh.Event, x *thread.Execution) error {
 	if ends(e) {
 		most = most.Ends()
 	}
-	if trip := most.Check(has, e.Volume()); trip != nil {
+	trip := most.Check(has, e.Volume())
+	if trip == nil && !ends(e) {
+		trip = w.by.quotas.Room(w.grant.Tenant, int64(e.Size))
+	}
+	if trip != nil {
 		err := trip.Err(w.op)
 		err.Field = fmt.Sprintf("events[%d]", i)
 		return err

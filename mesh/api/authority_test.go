@@ -64,7 +64,7 @@ func (anybody) Holds(mesh.TenantID, string, string) bool { return true }
 // Whoever adds one to these says here why its calls name nothing: all files of skills are
 // read again; of threads that are deleted together, each has a record of its own; and a
 // backup is of all.
-var namesNothing = []string{meshv1.SkillService_ReloadSkills_FullMethodName, meshv1.ThreadService_DeleteThreads_FullMethodName, meshv1.NodeService_BackupData_FullMethodName}
+var namesNothing = []string{meshv1.SkillService_ReloadSkills_FullMethodName, meshv1.ThreadService_DeleteThreads_FullMethodName, meshv1.NodeService_BackupData_FullMethodName, meshv1.NodeService_ExportTenant_FullMethodName, meshv1.NodeService_ImportTenant_FullMethodName}
 
 // finding T9: the record of an administrative call names what it was about also where it is
 // refused, so by the request; and no row of the table names a field that is not there.

@@ -11,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/backup"
+	"agentmesh/mesh/transfer"
 )
 
 // A Backup has take get a copy of what the node keeps, with what made says of who made it.
@@ -24,6 +25,8 @@ type Node struct {
 	backup  Backup // nil if others copy what the node keeps
 	made    *meshv1.BackupManifest
 	copying sync.Mutex // one copy at a time
+
+	tenants *transfer.Tenants
 }
 
 // NewNode returns the server of the alarms.

@@ -17,6 +17,7 @@ import (
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
+	"agentmesh/mesh/transfer"
 )
 
 // Threads serves ThreadService. Use NewThreads.
@@ -28,7 +29,7 @@ type Threads struct {
 	main    string
 	admits  *admission.Controller
 	deleter *retention.Deleter
-	settle  func([]*mesh.Event) []*mesh.Event
+	imports *transfer.Threads
 	permits func(p mesh.Principal, a mesh.Action, name string) error
 	access  func(ctx context.Context, key mesh.ThreadKey) (thread.Access, error)
 	// retention is how long what agents note in sessions is kept.

@@ -13,8 +13,11 @@ const (
 	DefaultOutputBytes  = 64 << 20
 )
 
-// OfOutput reports whether the limit of that name is one of an [Output].
-func OfOutput(name string) bool { return name == OutputEvents || name == OutputBytes }
+// OfOutput reports whether the limit of that name is one of what the log takes: one of an
+// [Output], or that of the tenant. Who meets it says no more, and ends.
+func OfOutput(name string) bool {
+	return name == OutputEvents || name == OutputBytes || name == TenantBytes
+}
 
 // forEnds is the part of an Output that is kept, besides, for the ends of what was begun.
 const forEnds = 10

@@ -11,6 +11,9 @@ const (
 	perTenant = "tenant."
 )
 
+// TenantBytes is the limit of the bytes that are kept of a tenant.
+const TenantBytes = perTenant + "bytes"
+
 // A Quota is how much of everything a user may have, or a tenant, or how much there is.
 // In one that limits, 0 or less is no limit.
 type Quota struct {
@@ -20,13 +23,14 @@ type Quota struct {
 	Schedules  int64 // of skills
 	Tokens     int64 // of models, within a day
 	Cost       int64 // of models, in micro-dollars, within a day
+	Bytes      int64 // that are kept of conversations; of a tenant alone
 	// Turns are those that are worked on at once. It refuses nobody: the others wait, see
 	// [Line].
 	Turns int64
 }
 
-func (q Quota) parts() [6]part {
-	return [...]part{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches},
+func (q Quota) parts() [7]part {
+	return [...]part{{"bytes", q.Bytes}, {"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches},
 		{"schedules", q.Schedules}, {"tokens", q.Tokens}, {"cost", q.Cost}}
 }
 
@@ -38,13 +42,13 @@ type part struct {
 // Plus returns the sum.
 func (q Quota) Plus(o Quota) Quota {
 	return Quota{q.Threads + o.Threads, q.Agents + o.Agents, q.Dispatches + o.Dispatches,
-		q.Schedules + o.Schedules, q.Tokens + o.Tokens, q.Cost + o.Cost, q.Turns + o.Turns}
+		q.Schedules + o.Schedules, q.Tokens + o.Tokens, q.Cost + o.Cost, q.Bytes + o.Bytes, q.Turns + o.Turns}
 }
 
 // Or returns the quota with the other's numbers where it has none.
 func (q Quota) Or(o Quota) Quota {
 	return Quota{cmp.Or(q.Threads, o.Threads), cmp.Or(q.Agents, o.Agents), cmp.Or(q.Dispatches, o.Dispatches),
-		cmp.Or(q.Schedules, o.Schedules), cmp.Or(q.Tokens, o.Tokens), cmp.Or(q.Cost, o.Cost), cmp.Or(q.Turns, o.Turns)}
+		cmp.Or(q.Schedules, o.Schedules), cmp.Or(q.Tokens, o.Tokens), cmp.Or(q.Cost, o.Cost), cmp.Or(q.Bytes, o.Bytes), cmp.Or(q.Turns, o.Turns)}
 }
 
 // Quotas are those of each user and of each tenant.
@@ -54,7 +58,7 @@ type Quotas struct{ User, Tenant Quota }
 func DefaultQuotas() Quotas {
 	return Quotas{
 		User:   Quota{Threads: 100_000, Agents: 32, Dispatches: 5_000, Schedules: 100, Tokens: 20_000_000, Cost: 200_000_000, Turns: 5},
-		Tenant: Quota{Threads: 1_000_000, Agents: 256, Dispatches: 50_000, Schedules: 1_000, Tokens: 200_000_000, Cost: 2_000_000_000, Turns: 20},
+		Tenant: Quota{Threads: 1_000_000, Agents: 256, Dispatches: 50_000, Schedules: 1_000, Tokens: 200_000_000, Cost: 2_000_000_000, Bytes: 64 << 30, Turns: 20},
 	}
 }
 

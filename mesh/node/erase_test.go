@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,16 @@ import (
 
 // A cutter is a holder of which an erasure fails, as long as it cuts.
 type cutter struct{ cuts atomic.Bool }
+
+func (*cutter) Keeps() string { return "things" }
+
+func (*cutter) Export(context.Context, mesh.TenantID, func(mesh.Kept, io.Reader) error) ([]mesh.Left, error) {
+	return nil, nil
+}
+
+func (*cutter) Import(context.Context, mesh.TenantID, mesh.Kept, io.Reader) (bool, error) {
+	return false, nil
+}
 
 func (c *cutter) Erase(context.Context, mesh.Owner, bool) ([]mesh.Held, error) {
 	if c.cuts.Load() {

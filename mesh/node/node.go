@@ -264,7 +264,7 @@ func (n *node) buildEdge() (err error) {
 		Log: n.log, States: n.states, Leases: n.backend.Leases, Directory: n.agents, Dialer: n.dialer, Signer: n.signer,
 		Main: n.cfg.Main, Node: n.name, Logger: n.logger, Budget: n.cfg.turnBudget(), Limits: n.cfg.agentLimits(),
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
-		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(), Files: n.withFiles,
+		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(), Files: n.withFiles, Room: n.quotas.Room,
 	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
@@ -272,7 +272,7 @@ func (n *node) buildEdge() (err error) {
 	if n.turns, err = turn.New(turns); err != nil {
 		return err
 	}
-	if err = errors.Join(n.telemetry.Turns(n.turns.Running, n.turns.Waiting), n.telemetry.Unchecked(n.backend.Unchecked)); err != nil {
+	if err = errors.Join(n.telemetry.Turns(n.turns.Running, n.turns.Waiting), n.telemetry.Unchecked(n.backend.Unchecked), n.telemetry.Kept(n.kept)); err != nil {
 		return err
 	}
 	cfg := edge.Config{
@@ -289,7 +289,7 @@ func (n *node) buildEdge() (err error) {
 // serve runs all parts. Each has this function as its owner, which waits.
 func (n *node) serve(ctx context.Context) (err error) {
 	var parts sync.WaitGroup
-	failed := make(chan error, 12+len(n.opts.Builtins))
+	failed := make(chan error, 13+len(n.opts.Builtins))
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer parts.Wait()
 	defer stopBackground()
@@ -376,6 +376,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("states", n.states.Run)
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
+	start("bytes", n.watchBytes)
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}

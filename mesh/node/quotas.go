@@ -1,9 +1,12 @@
 package node
 
 import (
+	"context"
 	"math"
+	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
 )
@@ -30,6 +33,8 @@ type Quota struct {
 	Cost   float64 `yaml:"cost"`
 	// Turns are those that the node works on at once; further ones wait.
 	Turns int64 `yaml:"turns"`
+	// Bytes are those that are kept of conversations; of a tenant alone.
+	Bytes int64 `yaml:"bytes"`
 }
 
 // maxDollars is more than anybody has, and a number of micro-dollars.
@@ -46,14 +51,14 @@ func micro(dollars float64) int64 {
 
 func (q Quota) limits() limit.Quota {
 	return limit.Quota{Threads: q.Threads, Agents: q.Agents, Dispatches: q.Dispatches, Schedules: q.Schedules,
-		Tokens: q.Tokens, Cost: micro(q.Cost), Turns: q.Turns}
+		Tokens: q.Tokens, Cost: micro(q.Cost), Turns: q.Turns, Bytes: q.Bytes}
 }
 
 func (q Quota) check(field string) error {
 	for _, f := range []struct {
 		name string
 		n    int64
-	}{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches}, {"schedules", q.Schedules}, {"tokens", q.Tokens}, {"turns", q.Turns}} {
+	}{{"threads", q.Threads}, {"agents", q.Agents}, {"dispatches", q.Dispatches}, {"schedules", q.Schedules}, {"tokens", q.Tokens}, {"turns", q.Turns}, {"bytes", q.Bytes}} {
 		if f.n < limit.Unlimited {
 			return invalid(field+"."+f.name, "must be a number, 0 for the default or -1 for no limit, and is %d", f.n)
 		}
@@ -78,6 +83,9 @@ func (c *Config) fillQuotas() error {
 		if err != nil {
 			return err
 		}
+	}
+	if c.Quotas.User.Bytes != 0 {
+		return invalid("quotas.user.bytes", "is not counted for users; set quotas.tenant.bytes")
 	}
 	if c.Limits.TurnTokens < limit.Unlimited {
 		return invalid("limits.turn_tokens", "must be a number of tokens, or 0 for no limit, and is %d", c.Limits.TurnTokens)
@@ -109,4 +117,52 @@ func (c *Config) turnBudget() mesh.Budget {
 }
 
 // keeper keeps users within what they may have.
-func (n *node) keeper() *quota.Keeper { return quota.New(n.cfg.quotas(), n.tasks, nil) }
+func (n *node) keeper() *quota.Keeper {
+	return quota.New(n.cfg.quotas(), n.tasks, nil, n.logBytes, n.backend.Blobs.Bytes)
+}
+
+// logBytes is how many bytes the log has of the tenant. A log that is closed has none, and takes
+// none.
+func (n *node) logBytes(t mesh.TenantID) int64 {
+	size, _ := n.log.Bytes(context.Background(), t)
+	return size
+}
+
+// kept is how many bytes are kept of the conversations of each tenant.
+func (n *node) kept() map[mesh.TenantID]int64 {
+	all := map[mesh.TenantID]int64{}
+	tenants, _ := n.log.Tenants(context.Background()) // of a log that is closed there are none
+	for t := range tenants {
+		all[t] = n.quotas.Bytes(t)
+	}
+	return all
+}
+
+// watchEvery is how often is looked at how much is kept of tenants.
+const watchEvery = 5 * time.Second
+
+// watchBytes keeps alarms of the tenants that have little room left, until ctx is done.
+func (n *node) watchBytes(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	scarce := map[mesh.TenantID]bool{}
+	for {
+		all := n.kept()
+		for t := range scarce { // also one of which nothing is left
+			all[t] += 0
+		}
+		for t := range all {
+			err := n.quotas.Scarce(t)
+			n.alarms.Report(ctx, alarm.Source{Setting: "quotas.tenant.bytes", Of: string(t)},
+				"messages of the tenant are taken until there is no room, and then none", err)
+			if delete(scarce, t); err != nil {
+				scarce[t] = true
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -2,7 +2,11 @@ package node_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/limit"
@@ -60,6 +65,54 @@ func TestAUserWhoHasEnoughDoesNotKeepOthersWaiting(t *testing.T) {
 		if err := open(who); err != nil {
 			t.Errorf("%s is refused: %v", who, err)
 		}
+	}
+}
+
+// What is kept of a tenant's conversations is bounded: an agent that goes on is stopped, its turn has
+// ended, and a message is refused with what to do; another tenant goes on. There is an alarm, and
+// room again once conversations are deleted.
+func TestWhatIsKeptOfATenantIsBounded(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Auth, cfg.Tokens = "tokens", adminsFile(t)
+	operated(t, &cfg)
+	cfg.Quotas.Tenant.Bytes = 200_000
+	m := start(t, cfg, map[string]run{"main": loud})
+	conn := m.raw(t)
+	a2a := a2apb.NewA2AServiceClient(conn)
+	id := mesh.NewThreadID()
+	stream, err := a2a.SendStreamingMessage(as(plain(t), "a", "thread-id", id), say("talk"))
+	s := hear(t, stream, err)
+	task, err := a2a.GetTask(as(plain(t), "a", "thread-id", id), &a2apb.GetTaskRequest{Id: s.task.GetId()})
+	if err != nil || s.state != a2apb.TaskState_TASK_STATE_FAILED || !strings.Contains(task.GetStatus().String(), "200000 bytes") {
+		t.Errorf("the turn ended %v: %v, %v", s.state, task.GetStatus(), err)
+	}
+	_, err = a2a.SendMessage(as(plain(t), "a", "thread-id", mesh.NewThreadID()), say("hello"))
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "mesh threads delete --before") || !strings.Contains(fmt.Sprint(status.Convert(err).Details()), "LIMIT:tenant.bytes") {
+		t.Errorf("refused with %v", err)
+	}
+	other := &a2apb.SendMessageRequest{Message: say("hello").GetMessage(), Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true}}
+	if _, err := a2a.SendMessage(as(plain(t), "b", "thread-id", mesh.NewThreadID()), other); err != nil {
+		t.Errorf("another tenant is refused: %v", err)
+	}
+	raised := func() bool {
+		all, err := alarmed{testMesh: m}.alarms(t, "root")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(all, func(a *meshv1.Alarm) bool { return a.GetSetting() == "quotas.tenant.bytes" && a.GetOf() == "a" })
+	}
+	eventually(t, func() error {
+		if !raised() {
+			return errors.New("there is no alarm")
+		}
+		return nil
+	})
+	if _, err := meshv1.NewThreadServiceClient(conn).DeleteThread(as(plain(t), "a", "thread-id", id), &meshv1.DeleteThreadRequest{ThreadId: id}); err != nil {
+		t.Fatal(err)
+	}
+	other.Message = say("hello").GetMessage()
+	if _, err := a2a.SendMessage(as(plain(t), "a", "thread-id", mesh.NewThreadID()), other); err != nil {
+		t.Errorf("refused where there is room again: %v", err)
 	}
 }
 

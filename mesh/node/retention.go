@@ -11,6 +11,8 @@ import (
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/edge"
 	"agentmesh/mesh/retention"
+	"agentmesh/mesh/transfer"
+	"agentmesh/mesh/turn"
 )
 
 // buildRetention makes what deletes threads, with all stores that keep something about them.
@@ -18,7 +20,7 @@ func (n *node) buildRetention() {
 	n.deleter = retention.NewDeleter(n.log, n.states, n.audit, n.logger, n.push, n.runner, n.tasks, n.checkpoints, n.backend.Blobs)
 }
 
-// A Holder keeps something of users.
+// A Holder keeps something of users and tenants.
 type Holder = retention.Holder
 
 // eraser makes what erases users, with all that keep something of them. Skills go first, so
@@ -26,8 +28,18 @@ type Holder = retention.Holder
 func (n *node) eraser(skills *api.SkillService) *retention.Eraser {
 	return retention.NewEraser(retention.EraserConfig{
 		Deleter: n.deleter, Access: n.tasks.Access, Cancel: n.edge.Cancel, Mark: n.revoked.SetErasing, Revoke: n.revokeErased,
-		Holders: append([]Holder{skills, n.runner, n.push, n.agents, n.kv, n.backend.Blobs}, n.opts.Holders...),
+		Holders: n.holders(skills),
 	})
+}
+
+// holders are all that keep something of users and tenants beside the threads.
+func (n *node) holders(skills *api.SkillService) []Holder {
+	return append([]Holder{skills, n.runner, n.push, n.agents, n.kv, n.backend.Blobs}, n.opts.Holders...)
+}
+
+// movers makes what brings threads and tenants here, and gives tenants to other meshes.
+func (n *node) movers(skills *api.SkillService) *transfer.Tenants {
+	return &transfer.Tenants{Threads: transfer.Threads{Log: n.log, Settle: turn.Settle}, KV: n.kv, Holders: n.holders(skills), Files: n.backend.Blobs}
 }
 
 // revokeErased ends the credentials of a user who was erased, at the word of the caller of ctx.

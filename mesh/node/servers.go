@@ -22,7 +22,6 @@ import (
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/authz"
-	"agentmesh/mesh/turn"
 )
 
 // stopServer stops a server; streams that followers keep open are cut.
@@ -57,19 +56,20 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	admits := admission.New(n.log, n.states, nil, opts...)
 	tickets := api.Tickets{Signer: n.signer, Agents: n.agents, Local: rpc.InProcess}
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main).WithRetention(*n.cfg.Sessions.Retention).WithBlobBytes(n.backend.Blobs.ThreadBytes)
-	meshv1.RegisterThreadServiceServer(server, threads.WithDeleter(n.deleter, n.permitted).WithImport(turn.Settle).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
+	skills := api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits))
+	tenants := n.movers(skills)
+	meshv1.RegisterThreadServiceServer(server, threads.WithDeleter(n.deleter, n.permitted).WithImport(&tenants.Threads).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
 	meshv1.RegisterBlobServiceServer(server, api.NewBlobs(n.backend.Blobs, threads))
 	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil).With(n.cfg.handoffs())).WithAudit(n.audit.Read))
 	meshv1.RegisterRegistryServiceServer(server, api.NewRegistry(n.agents, n.signer.Public()).WithAudit(n.audit.ReadAgent).WithRights(n.states, n.permitted))
-	skills := api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits))
 	meshv1.RegisterSkillServiceServer(server, skills)
 	meshv1.RegisterStateServiceServer(server, api.NewState(n.kv, n.cfg.Shares))
 	meshv1.RegisterGrantServiceServer(server, &api.Grants{States: n.states, Admits: admits, Tickets: tickets})
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain).WithEraser(n.eraser(skills)))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit, api.Conversations{Log: n.log, States: n.states, Redactor: n.cfg.Audit.redactor, Told: n.audit.ReadTrail}))
-	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms).WithBackup(n.backend.Backup, n.opts.Version, n.grpcL.Addr().String()))
+	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms).WithBackup(n.backend.Backup, n.opts.Version, n.grpcL.Addr().String()).WithTenants(tenants))
 	healthpb.RegisterHealthServer(server, n.ready.status)
 	reflection.Register(server)
 	return server, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))

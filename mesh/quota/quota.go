@@ -37,17 +37,23 @@ type Keeper struct {
 	quotas limit.Quotas
 	index  Index
 	now    func() time.Time
+	stocks []Stock
 
 	mu    sync.Mutex
 	ahead map[*Place]bool // what the index does not have yet
 }
 
-// New returns a Keeper of the quotas. A nil now is time.Now.
-func New(quotas limit.Quotas, index Index, now func() time.Time) *Keeper {
+// A Stock says how many bytes are kept of the tenant's conversations, in the log or beside it. It
+// is asked often, and must not wait.
+type Stock func(t mesh.TenantID) int64
+
+// New returns a Keeper of the quotas, by which what all stocks have together is bounded. A nil
+// now is time.Now.
+func New(quotas limit.Quotas, index Index, now func() time.Time, stocks ...Stock) *Keeper {
 	if now == nil {
 		now = time.Now
 	}
-	return &Keeper{quotas: quotas, index: index, now: now, ahead: map[*Place]bool{}}
+	return &Keeper{quotas: quotas, index: index, now: now, stocks: stocks, ahead: map[*Place]bool{}}
 }
 
 // A Place is what somebody was admitted with, which counts from then on. A nil one is of
@@ -62,7 +68,7 @@ type Place struct {
 
 // begins is what is asked for besides by who begins anything: that something is left of
 // what is counted as it is used up.
-var begins = limit.Quota{Tokens: 1, Cost: 1}
+var begins = limit.Quota{Tokens: 1, Cost: 1, Bytes: 1}
 
 // Prepare waits until the index is ready and, if more would be refused by what it has,
 // until it has all that the tenant has. It is for whoever takes that while it must not
@@ -113,6 +119,40 @@ func (k *Keeper) Left(t mesh.TenantID, user string) limit.Left {
 	return k.quotas.Left(ofUser, ofTenant)
 }
 
+// Bytes is how many bytes are kept of the tenant's conversations.
+func (k *Keeper) Bytes(t mesh.TenantID) (n int64) {
+	for _, stock := range k.stocks {
+		n += stock(t)
+	}
+	return n
+}
+
+// Room returns the trip of the bytes that are kept of the tenant, if so many more would exceed
+// them. What ends something that was begun is not asked about: it is let in.
+func (k *Keeper) Room(t mesh.TenantID, more int64) *limit.Trip {
+	if k == nil || k.quotas.Tenant.Bytes <= 0 {
+		return nil
+	}
+	return limit.Quotas{Tenant: limit.Quota{Bytes: k.quotas.Tenant.Bytes}}.Check(limit.Quota{Bytes: more}, limit.Used{}, limit.Used{Quota: limit.Quota{Bytes: k.Bytes(t)}})
+}
+
+// scarce is the part of the bytes that may be kept from which on there is little room.
+const scarce = 0.8
+
+// Scarce says that little room is left for what is kept of the tenant, or none, as Exhausted; nil
+// if there is room.
+func (k *Keeper) Scarce(t mesh.TenantID) error {
+	if k == nil || k.quotas.Tenant.Bytes <= 0 {
+		return nil
+	}
+	used, most := k.Bytes(t), k.quotas.Tenant.Bytes
+	if float64(used) < scarce*float64(most) {
+		return nil
+	}
+	return mesh.Errorf(mesh.Exhausted, "quota.Scarce", "%d of %d bytes are used that may be kept of conversations of the tenant %s; "+
+		"delete some, as with mesh threads delete --before, set retention, or raise quotas.tenant.bytes", used, most, t)
+}
+
 // check returns the trip of the quota that more would exceed. The caller holds mu.
 func (k *Keeper) check(t mesh.TenantID, user string, more limit.Quota) *limit.Trip {
 	ofUser, ofTenant := k.used(t, user)
@@ -122,6 +162,7 @@ func (k *Keeper) check(t mesh.TenantID, user string, more limit.Quota) *limit.Tr
 // used is what is used with what the index does not have yet. The caller holds mu.
 func (k *Keeper) used(t mesh.TenantID, user string) (ofUser, ofTenant limit.Used) {
 	ofUser, ofTenant, upTo := k.index.Used(t, user, k.now())
+	ofTenant.Bytes = k.Bytes(t)
 	for p := range k.ahead {
 		switch {
 		case p.at > 0 && p.at <= upTo:

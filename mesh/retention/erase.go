@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -16,11 +17,22 @@ import (
 // A Holder keeps something of users beside the threads. Its methods may be called
 // concurrently, also while it works.
 type Holder interface {
+	// Keeps names what it keeps, as no other Holder does: "mail".
+	Keeps() string
 	// Erase removes what it keeps of the owner, who has a user, or counts it alone, and
 	// returns how many things there were of each kind, none of which may be 0 or there at
 	// all. What users of a tenant share is nobody's, and stays. It may be cut short and is
 	// called again until nothing is left.
 	Erase(ctx context.Context, o mesh.Owner, countOnly bool) ([]mesh.Held, error)
+	// Export gives put each thing that it keeps of the tenant, whosever it is, as it is at
+	// one moment and with its bytes, which put reads before it returns; and returns what
+	// it leaves behind. It has nothing of another tenant, and ends with the error of put.
+	Export(ctx context.Context, t mesh.TenantID, put func(mesh.Kept, io.Reader) error) ([]mesh.Left, error)
+	// Import keeps a thing that Export gave, here or elsewhere, as a whole and durably, and
+	// reports whether it is new: one that it has of that kind and name stays as it is. It
+	// has no other effect. Errors: Invalid for what is no such thing of the tenant's;
+	// Precondition and Exhausted for what it does not keep; Unavailable.
+	Import(ctx context.Context, t mesh.TenantID, k mesh.Kept, r io.Reader) (fresh bool, err error)
 }
 
 // EraserConfig is what an [Eraser] is made of. All is required.

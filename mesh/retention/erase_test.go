@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +148,16 @@ type holder struct{ *house }
 
 func (h holder) Erase(_ context.Context, o mesh.Owner, countOnly bool) ([]mesh.Held, error) {
 	return h.erase(o, countOnly)
+}
+
+func (holder) Keeps() string { return "things" }
+
+func (holder) Export(context.Context, mesh.TenantID, func(mesh.Kept, io.Reader) error) ([]mesh.Left, error) {
+	return nil, nil
+}
+
+func (holder) Import(context.Context, mesh.TenantID, mesh.Kept, io.Reader) (bool, error) {
+	return false, nil
 }
 
 var (

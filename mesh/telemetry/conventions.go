@@ -86,6 +86,7 @@ const (
 	metricCommit     = "agentmesh.log.commit.duration"
 	metricEvents     = "agentmesh.log.events"
 	metricUnchecked  = "agentmesh.log.unchecked"
+	metricKept       = "agentmesh.tenant.bytes"
 	metricDropped    = "agentmesh.telemetry.dropped"
 	metricDeleted    = "agentmesh.retention.deleted"
 )

@@ -116,6 +116,22 @@ func (t *Telemetry) Unchecked(count func() int) error {
 	return t.gauge(metricUnchecked, "Records of the log that were not checked since the node started.", count)
 }
 
+// Kept has metrics tell how many bytes are kept of the conversations of each tenant, as count
+// says, which must not block.
+func (t *Telemetry) Kept(count func() map[mesh.TenantID]int64) error {
+	if t == nil {
+		return nil
+	}
+	_, err := t.meter.Int64ObservableGauge(metricKept, metric.WithDescription("Bytes that are kept of the conversations of a tenant."), metric.WithUnit("By"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			for tenant, n := range count() {
+				o.Observe(n, metric.WithAttributes(keyTenant.String(string(tenant))))
+			}
+			return nil
+		}))
+	return err
+}
+
 func (t *Telemetry) gauge(name, about string, count func() int) error {
 	_, err := t.meter.Int64ObservableGauge(name, metric.WithDescription(about),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {

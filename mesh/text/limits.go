@@ -34,6 +34,7 @@ var counts = map[string]string{
 	"user.tokens":       "tokens of this user within a day",
 	"user.cost":         "micro-dollars of this user within a day",
 	"user.requests":     "requests at once of this user",
+	"tenant.bytes":      "bytes that are kept of conversations of this tenant",
 	"tenant.threads":    "conversations of this tenant",
 	"tenant.agents":     "agents at work for this tenant",
 	"tenant.dispatches": "agents dispatched for this tenant within a day",
@@ -69,6 +70,8 @@ func LimitAdvice(limit string, free time.Time) string {
 		advice = Sprintf("say what is done and what is not")
 	case "agent.output_events", "agent.output_bytes":
 		return Sprintf("only the ends of what was begun can be added; end it, and begin another")
+	case "tenant.bytes":
+		return Sprintf("what was begun can end, and nothing more is taken until there is room: delete conversations, as with mesh threads delete --before, or have the operator set retention or raise quotas.tenant.bytes")
 	case "turns.queued": // its reader is no model
 		return Sprintf("nothing was accepted; send the message again in a moment, or have the operator raise turns.running or turns.queued")
 	}
@@ -87,6 +90,9 @@ func TurnQueued(place int) string {
 // TooMuchOutput is the end of an agent that said more than is kept of one: so many events, or
 // bytes.
 func TooMuchOutput(limit string, most int64) string {
+	if limit == "tenant.bytes" {
+		return Sprintf("No more is kept of the conversations of this tenant (%d bytes), and the agent was stopped; what it had said until then is there. Delete conversations to go on.", most)
+	}
 	what := Sprintf("%d pieces", most)
 	if limit == "agent.output_bytes" {
 		what = Sprintf("%d bytes", most)

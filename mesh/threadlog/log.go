@@ -321,6 +321,12 @@ func (l *Log) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
 	return all, mesh.Wrap("threadlog.Tenants", err)
 }
 
+// Bytes returns how many bytes the records of the tenant's threads have; see [Catalog].
+func (l *Log) Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	n, err := l.backend.Bytes(ctx, tenant)
+	return n, mesh.Wrap("threadlog.Bytes", err)
+}
+
 // Deletions tells whether threads of the tenant were deleted; see [Catalog].
 func (l *Log) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	n, err := l.backend.Deletions(ctx, tenant)

@@ -115,6 +115,8 @@ type Info struct {
 	// Open is the Seq of the last entry that opened something which has not been
 	// settled, 0 if there is nothing to do.
 	Open mesh.Seq
+	// Bytes are those of its records' data.
+	Bytes int64
 }
 
 // AnyPos is every position.
@@ -135,6 +137,10 @@ type Catalog interface {
 
 	// Tenants returns how many threads each tenant has that has any.
 	Tenants(ctx context.Context) (map[mesh.TenantID]int, error)
+
+	// Bytes returns how many bytes the data of the records of all threads of the tenant
+	// have: what was deleted counts no more. It reads none of them.
+	Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error)
 
 	// Info returns what is known of the thread; false if it does not exist.
 	Info(ctx context.Context, key mesh.ThreadKey) (Info, bool, error)

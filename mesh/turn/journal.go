@@ -21,6 +21,8 @@ type journal struct {
 	most      limit.Output // what the log takes of the execution
 	has       mesh.Volume  // of what it had when that was counted, and what was added here since
 	added     mesh.Volume  // here, since then
+	// room is that of [Config.Room]; nil is no bound.
+	room func(t mesh.TenantID, more int64) *limit.Trip
 }
 
 // Append implements [call.Journal]. Of what is beyond the bound nothing is added, and the error
@@ -29,6 +31,11 @@ type journal struct {
 func (j *journal) Append(ctx context.Context, events []*mesh.Event) error {
 	if err := j.count(ctx); err != nil {
 		return err
+	}
+	if j.room != nil {
+		if trip := j.room(j.key.Tenant, 1); trip != nil {
+			return trip.Err("turn.relay")
+		}
 	}
 	fit := events
 	for j.most.Check(j.has, mesh.Volume{Events: int64(len(fit))}) != nil && len(fit) > 0 {

@@ -87,7 +87,7 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 	stream = d.identify(stream, d.key, l.exec, l.entry, l.roles, left)
 	d.Logger.InfoContext(stream, "agent called", "agent", l.exec.Agent)
 	r := &relay{driver: d, leg: l, entry: l.entry, stream: stream, cancel: cancel,
-		journal: &journal{log: d.Log, states: d.States, key: d.key, epoch: d.epoch, execution: l.exec.ID, most: d.Output.For(l.exec.Agent), has: l.has}}
+		journal: &journal{log: d.Log, states: d.States, key: d.key, epoch: d.epoch, execution: l.exec.ID, most: d.Output.For(l.exec.Agent), has: l.has, room: d.Room}}
 	req.Agent, req.Silence, req.Logger = l.exec.Agent, d.Limits.For(l.exec.Agent).Silence, d.Logger
 	r.agent = call.Open(stream, l.client, req, r.journal, func(b mesh.Body) *mesh.Event {
 		return d.event(l.exec.ID, "agent:"+l.exec.Agent, b)

@@ -114,7 +114,7 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file string, err error) {
 	const op = "calendar.write"
 	file = e.uid + suffix
-	made := c.ledger("created", env)
+	made := c.ledger(created, env)
 	unlock, err := made.Lock(ctx, e.uid)
 	if err != nil {
 		return "", mesh.Wrap(op, err)
@@ -143,6 +143,12 @@ func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file str
 
 // ledgers is the folder of what is known of keys, below the data folder.
 const ledgers = ".calendar-keys"
+
+// The ledgers that there are.
+const (
+	created = "created"
+	changed = "changed"
+)
 
 // ledger returns the owner's ledger of what was created or changed.
 func (c calendar) ledger(of string, env *skill.Env) outfile.Ledger {

@@ -131,7 +131,7 @@ func (e *event) settled(ev *ical.Event, call *skill.Call, key string) (bool, err
 // claim notes that the key is for a change of this event. It refuses one that is
 // for another event, and one that may have been forgotten by this one.
 func (c calendar) claim(ev *ical.Event, call *skill.Call, env *skill.Env, key, file string) error {
-	noted, fresh, err := c.ledger("changed", env).Claim(key, []byte(file))
+	noted, fresh, err := c.ledger(changed, env).Claim(key, []byte(file))
 	switch {
 	case err != nil:
 		return mesh.Wrap(call.Skill, err)

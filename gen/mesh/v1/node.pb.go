@@ -600,11 +600,919 @@ func (x *BackupManifest) GetFiles() []*BackupFile {
 	return nil
 }
 
+// ExportTenantRequest asks for what is kept of the caller's tenant.
+type ExportTenantRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportTenantRequest) Reset() {
+	*x = ExportTenantRequest{}
+	mi := &file_mesh_v1_node_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportTenantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportTenantRequest) ProtoMessage() {}
+
+func (x *ExportTenantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportTenantRequest.ProtoReflect.Descriptor instead.
+func (*ExportTenantRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{8}
+}
+
+// ExportTenantResponse is the next piece of an export.
+type ExportTenantResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The piece.
+	Piece         *TenantPiece `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportTenantResponse) Reset() {
+	*x = ExportTenantResponse{}
+	mi := &file_mesh_v1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportTenantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportTenantResponse) ProtoMessage() {}
+
+func (x *ExportTenantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportTenantResponse.ProtoReflect.Descriptor instead.
+func (*ExportTenantResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ExportTenantResponse) GetPiece() *TenantPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+// ImportTenantRequest is the next piece of an export, in the order in which they were given.
+type ImportTenantRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The piece.
+	Piece         *TenantPiece `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportTenantRequest) Reset() {
+	*x = ImportTenantRequest{}
+	mi := &file_mesh_v1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportTenantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportTenantRequest) ProtoMessage() {}
+
+func (x *ImportTenantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportTenantRequest.ProtoReflect.Descriptor instead.
+func (*ImportTenantRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ImportTenantRequest) GetPiece() *TenantPiece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+// ImportTenantResponse says what came of an import.
+type ImportTenantResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many threads the export has, and how many of them were here already, from before
+	// the import was cut off.
+	Threads       int64 `protobuf:"varint,1,opt,name=threads,proto3" json:"threads,omitempty"`
+	ThreadsBefore int64 `protobuf:"varint,2,opt,name=threads_before,json=threadsBefore,proto3" json:"threads_before,omitempty"`
+	// How many events the threads have that were imported.
+	Events int64 `protobuf:"varint,3,opt,name=events,proto3" json:"events,omitempty"`
+	// How many tasks were not over, and were ended.
+	Ended int64 `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	// How many things of each kind the export has.
+	Things []*TenantHeld `protobuf:"bytes,5,rep,name=things,proto3" json:"things,omitempty"`
+	// What the mesh that was exported left out, and what this one did not take.
+	Left []*TenantLeft `protobuf:"bytes,6,rep,name=left,proto3" json:"left,omitempty"`
+	// All of it was imported before, and nothing was done.
+	DoneBefore    bool `protobuf:"varint,7,opt,name=done_before,json=doneBefore,proto3" json:"done_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportTenantResponse) Reset() {
+	*x = ImportTenantResponse{}
+	mi := &file_mesh_v1_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportTenantResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportTenantResponse) ProtoMessage() {}
+
+func (x *ImportTenantResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportTenantResponse.ProtoReflect.Descriptor instead.
+func (*ImportTenantResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ImportTenantResponse) GetThreads() int64 {
+	if x != nil {
+		return x.Threads
+	}
+	return 0
+}
+
+func (x *ImportTenantResponse) GetThreadsBefore() int64 {
+	if x != nil {
+		return x.ThreadsBefore
+	}
+	return 0
+}
+
+func (x *ImportTenantResponse) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *ImportTenantResponse) GetEnded() int64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *ImportTenantResponse) GetThings() []*TenantHeld {
+	if x != nil {
+		return x.Things
+	}
+	return nil
+}
+
+func (x *ImportTenantResponse) GetLeft() []*TenantLeft {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *ImportTenantResponse) GetDoneBefore() bool {
+	if x != nil {
+		return x.DoneBefore
+	}
+	return false
+}
+
+// TenantPiece is a piece of what is kept of a tenant. First comes what it is; then the
+// threads, each before its events and behind the large files to which these refer, and things,
+// each before its data; last the end.
+type TenantPiece struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is.
+	//
+	// Types that are valid to be assigned to Piece:
+	//
+	//	*TenantPiece_Begun
+	//	*TenantPiece_Thread
+	//	*TenantPiece_Events
+	//	*TenantPiece_Thing
+	//	*TenantPiece_Data
+	//	*TenantPiece_End
+	Piece         isTenantPiece_Piece `protobuf_oneof:"piece"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantPiece) Reset() {
+	*x = TenantPiece{}
+	mi := &file_mesh_v1_node_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantPiece) ProtoMessage() {}
+
+func (x *TenantPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantPiece.ProtoReflect.Descriptor instead.
+func (*TenantPiece) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TenantPiece) GetPiece() isTenantPiece_Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetBegun() *TenantExport {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_Begun); ok {
+			return x.Begun
+		}
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetThread() *TenantThread {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_Thread); ok {
+			return x.Thread
+		}
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetEvents() *TenantEvents {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_Events); ok {
+			return x.Events
+		}
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetThing() *TenantThing {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_Thing); ok {
+			return x.Thing
+		}
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *TenantPiece) GetEnd() *TenantEnd {
+	if x != nil {
+		if x, ok := x.Piece.(*TenantPiece_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isTenantPiece_Piece interface {
+	isTenantPiece_Piece()
+}
+
+type TenantPiece_Begun struct {
+	// What the export is: the first piece.
+	Begun *TenantExport `protobuf:"bytes,1,opt,name=begun,proto3,oneof"`
+}
+
+type TenantPiece_Thread struct {
+	// A thread, whose events follow.
+	Thread *TenantThread `protobuf:"bytes,2,opt,name=thread,proto3,oneof"`
+}
+
+type TenantPiece_Events struct {
+	// The next events of the thread.
+	Events *TenantEvents `protobuf:"bytes,3,opt,name=events,proto3,oneof"`
+}
+
+type TenantPiece_Thing struct {
+	// A thing, whose data follow.
+	Thing *TenantThing `protobuf:"bytes,4,opt,name=thing,proto3,oneof"`
+}
+
+type TenantPiece_Data struct {
+	// The next bytes of the thing, at most 262,144.
+	Data []byte `protobuf:"bytes,5,opt,name=data,proto3,oneof"`
+}
+
+type TenantPiece_End struct {
+	// All has come: the last piece.
+	End *TenantEnd `protobuf:"bytes,6,opt,name=end,proto3,oneof"`
+}
+
+func (*TenantPiece_Begun) isTenantPiece_Piece() {}
+
+func (*TenantPiece_Thread) isTenantPiece_Piece() {}
+
+func (*TenantPiece_Events) isTenantPiece_Piece() {}
+
+func (*TenantPiece_Thing) isTenantPiece_Piece() {}
+
+func (*TenantPiece_Data) isTenantPiece_Piece() {}
+
+func (*TenantPiece_End) isTenantPiece_Piece() {}
+
+// TenantExport says what an export is.
+type TenantExport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of its form: 1.
+	Format int32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	// Which one it is: no other one has this id.
+	ExportId string `protobuf:"bytes,2,opt,name=export_id,json=exportId,proto3" json:"export_id,omitempty"`
+	// The tenant.
+	TenantId string `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// When it was begun.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantExport) Reset() {
+	*x = TenantExport{}
+	mi := &file_mesh_v1_node_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantExport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantExport) ProtoMessage() {}
+
+func (x *TenantExport) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantExport.ProtoReflect.Descriptor instead.
+func (*TenantExport) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TenantExport) GetFormat() int32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *TenantExport) GetExportId() string {
+	if x != nil {
+		return x.ExportId
+	}
+	return ""
+}
+
+func (x *TenantExport) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *TenantExport) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+// TenantThread is a thread of an export.
+type TenantThread struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// How many events there are of it.
+	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// The hash of the last of them in the log that they are of, with which checkpoints of its
+	// record can be compared. Empty where it has none.
+	LastHash      []byte `protobuf:"bytes,3,opt,name=last_hash,json=lastHash,proto3" json:"last_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantThread) Reset() {
+	*x = TenantThread{}
+	mi := &file_mesh_v1_node_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantThread) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantThread) ProtoMessage() {}
+
+func (x *TenantThread) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantThread.ProtoReflect.Descriptor instead.
+func (*TenantThread) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TenantThread) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *TenantThread) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *TenantThread) GetLastHash() []byte {
+	if x != nil {
+		return x.LastHash
+	}
+	return nil
+}
+
+// TenantEvents are events of a thread.
+type TenantEvents struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next events, in order, with their seqs.
+	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantEvents) Reset() {
+	*x = TenantEvents{}
+	mi := &file_mesh_v1_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantEvents) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantEvents) ProtoMessage() {}
+
+func (x *TenantEvents) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantEvents.ProtoReflect.Descriptor instead.
+func (*TenantEvents) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TenantEvents) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// TenantThing is something that is kept beside the threads: a file, or a value.
+type TenantThing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What keeps it, as "mail" or "values".
+	Store string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// Its kind, where the store has several.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Its name, which no other one of the kind has.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The user who made it, where that is kept.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// How many bytes it has.
+	Size int64 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	// When it was last changed, of files.
+	Modified      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=modified,proto3" json:"modified,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantThing) Reset() {
+	*x = TenantThing{}
+	mi := &file_mesh_v1_node_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantThing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantThing) ProtoMessage() {}
+
+func (x *TenantThing) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantThing.ProtoReflect.Descriptor instead.
+func (*TenantThing) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TenantThing) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *TenantThing) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TenantThing) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TenantThing) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *TenantThing) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *TenantThing) GetModified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+// TenantEnd says what an export has.
+type TenantEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many threads.
+	Threads int64 `protobuf:"varint,1,opt,name=threads,proto3" json:"threads,omitempty"`
+	// How many events they have.
+	Events int64 `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
+	// How many things of each store.
+	Things []*TenantHeld `protobuf:"bytes,3,rep,name=things,proto3" json:"things,omitempty"`
+	// What was left out.
+	Left          []*TenantLeft `protobuf:"bytes,4,rep,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantEnd) Reset() {
+	*x = TenantEnd{}
+	mi := &file_mesh_v1_node_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantEnd) ProtoMessage() {}
+
+func (x *TenantEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantEnd.ProtoReflect.Descriptor instead.
+func (*TenantEnd) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *TenantEnd) GetThreads() int64 {
+	if x != nil {
+		return x.Threads
+	}
+	return 0
+}
+
+func (x *TenantEnd) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *TenantEnd) GetThings() []*TenantHeld {
+	if x != nil {
+		return x.Things
+	}
+	return nil
+}
+
+func (x *TenantEnd) GetLeft() []*TenantLeft {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+// TenantHeld is how many things a store has.
+type TenantHeld struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The store.
+	Store string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// How many.
+	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantHeld) Reset() {
+	*x = TenantHeld{}
+	mi := &file_mesh_v1_node_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantHeld) ProtoMessage() {}
+
+func (x *TenantHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantHeld.ProtoReflect.Descriptor instead.
+func (*TenantHeld) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TenantHeld) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *TenantHeld) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// TenantLeft is what is not part of an export, or was not taken.
+type TenantLeft struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind of the things, as "webhooks", or a thread.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many there are.
+	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Why, and what is to do instead, for people.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantLeft) Reset() {
+	*x = TenantLeft{}
+	mi := &file_mesh_v1_node_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantLeft) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantLeft) ProtoMessage() {}
+
+func (x *TenantLeft) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantLeft.ProtoReflect.Descriptor instead.
+func (*TenantLeft) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TenantLeft) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TenantLeft) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *TenantLeft) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// TenantImport is what a mesh keeps of the import of a tenant.
+type TenantImport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which export it is of.
+	ExportId string `protobuf:"bytes,1,opt,name=export_id,json=exportId,proto3" json:"export_id,omitempty"`
+	// What came of it, once all of it was imported.
+	Done          *ImportTenantResponse `protobuf:"bytes,2,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantImport) Reset() {
+	*x = TenantImport{}
+	mi := &file_mesh_v1_node_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantImport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantImport) ProtoMessage() {}
+
+func (x *TenantImport) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantImport.ProtoReflect.Descriptor instead.
+func (*TenantImport) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *TenantImport) GetExportId() string {
+	if x != nil {
+		return x.ExportId
+	}
+	return ""
+}
+
+func (x *TenantImport) GetDone() *ImportTenantResponse {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
 var File_mesh_v1_node_proto protoreflect.FileDescriptor
 
 const file_mesh_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x12mesh/v1/node.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
+	"\x12mesh/v1/node.proto\x12\amesh.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13mesh/v1/event.proto\"\x99\x01\n" +
 	"\x05Alarm\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x120\n" +
@@ -640,12 +1548,71 @@ const file_mesh_v1_node_proto_rawDesc = "" +
 	"\blog_last\x18\x05 \x01(\x03R\alogLast\x12\x1d\n" +
 	"\n" +
 	"audit_last\x18\x06 \x01(\x03R\tauditLast\x12)\n" +
-	"\x05files\x18\a \x03(\v2\x13.mesh.v1.BackupFileR\x05files2\xb6\x01\n" +
+	"\x05files\x18\a \x03(\v2\x13.mesh.v1.BackupFileR\x05files\"\x15\n" +
+	"\x13ExportTenantRequest\"B\n" +
+	"\x14ExportTenantResponse\x12*\n" +
+	"\x05piece\x18\x01 \x01(\v2\x14.mesh.v1.TenantPieceR\x05piece\"A\n" +
+	"\x13ImportTenantRequest\x12*\n" +
+	"\x05piece\x18\x01 \x01(\v2\x14.mesh.v1.TenantPieceR\x05piece\"\xfc\x01\n" +
+	"\x14ImportTenantResponse\x12\x18\n" +
+	"\athreads\x18\x01 \x01(\x03R\athreads\x12%\n" +
+	"\x0ethreads_before\x18\x02 \x01(\x03R\rthreadsBefore\x12\x16\n" +
+	"\x06events\x18\x03 \x01(\x03R\x06events\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\x03R\x05ended\x12+\n" +
+	"\x06things\x18\x05 \x03(\v2\x13.mesh.v1.TenantHeldR\x06things\x12'\n" +
+	"\x04left\x18\x06 \x03(\v2\x13.mesh.v1.TenantLeftR\x04left\x12\x1f\n" +
+	"\vdone_before\x18\a \x01(\bR\n" +
+	"doneBefore\"\x93\x02\n" +
+	"\vTenantPiece\x12-\n" +
+	"\x05begun\x18\x01 \x01(\v2\x15.mesh.v1.TenantExportH\x00R\x05begun\x12/\n" +
+	"\x06thread\x18\x02 \x01(\v2\x15.mesh.v1.TenantThreadH\x00R\x06thread\x12/\n" +
+	"\x06events\x18\x03 \x01(\v2\x15.mesh.v1.TenantEventsH\x00R\x06events\x12,\n" +
+	"\x05thing\x18\x04 \x01(\v2\x14.mesh.v1.TenantThingH\x00R\x05thing\x12\x14\n" +
+	"\x04data\x18\x05 \x01(\fH\x00R\x04data\x12&\n" +
+	"\x03end\x18\x06 \x01(\v2\x12.mesh.v1.TenantEndH\x00R\x03endB\a\n" +
+	"\x05piece\"\x90\x01\n" +
+	"\fTenantExport\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\x05R\x06format\x12\x1b\n" +
+	"\texport_id\x18\x02 \x01(\tR\bexportId\x12\x1b\n" +
+	"\ttenant_id\x18\x03 \x01(\tR\btenantId\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"^\n" +
+	"\fTenantThread\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x1b\n" +
+	"\tlast_hash\x18\x03 \x01(\fR\blastHash\"6\n" +
+	"\fTenantEvents\x12&\n" +
+	"\x06events\x18\x01 \x03(\v2\x0e.mesh.v1.EventR\x06events\"\xb0\x01\n" +
+	"\vTenantThing\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x126\n" +
+	"\bmodified\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\"\x93\x01\n" +
+	"\tTenantEnd\x12\x18\n" +
+	"\athreads\x18\x01 \x01(\x03R\athreads\x12\x16\n" +
+	"\x06events\x18\x02 \x01(\x03R\x06events\x12+\n" +
+	"\x06things\x18\x03 \x03(\v2\x13.mesh.v1.TenantHeldR\x06things\x12'\n" +
+	"\x04left\x18\x04 \x03(\v2\x13.mesh.v1.TenantLeftR\x04left\"8\n" +
+	"\n" +
+	"TenantHeld\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"H\n" +
+	"\n" +
+	"TenantLeft\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"^\n" +
+	"\fTenantImport\x12\x1b\n" +
+	"\texport_id\x18\x01 \x01(\tR\bexportId\x121\n" +
+	"\x04done\x18\x02 \x01(\v2\x1d.mesh.v1.ImportTenantResponseR\x04done2\xd4\x02\n" +
 	"\vNodeService\x12^\n" +
 	"\n" +
 	"ListAlarms\x12\x1a.mesh.v1.ListAlarmsRequest\x1a\x1b.mesh.v1.ListAlarmsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/alarms\x12G\n" +
 	"\n" +
-	"BackupData\x12\x1a.mesh.v1.BackupDataRequest\x1a\x1b.mesh.v1.BackupDataResponse0\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
+	"BackupData\x12\x1a.mesh.v1.BackupDataRequest\x1a\x1b.mesh.v1.BackupDataResponse0\x01\x12M\n" +
+	"\fExportTenant\x12\x1c.mesh.v1.ExportTenantRequest\x1a\x1d.mesh.v1.ExportTenantResponse0\x01\x12M\n" +
+	"\fImportTenant\x12\x1c.mesh.v1.ImportTenantRequest\x1a\x1d.mesh.v1.ImportTenantResponse(\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
 var (
 	file_mesh_v1_node_proto_rawDescOnce sync.Once
@@ -659,7 +1626,7 @@ func file_mesh_v1_node_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_node_proto_rawDescData
 }
 
-var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_mesh_v1_node_proto_goTypes = []any{
 	(*Alarm)(nil),                 // 0: mesh.v1.Alarm
 	(*ListAlarmsRequest)(nil),     // 1: mesh.v1.ListAlarmsRequest
@@ -669,26 +1636,59 @@ var file_mesh_v1_node_proto_goTypes = []any{
 	(*BackupBegun)(nil),           // 5: mesh.v1.BackupBegun
 	(*BackupFile)(nil),            // 6: mesh.v1.BackupFile
 	(*BackupManifest)(nil),        // 7: mesh.v1.BackupManifest
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*ExportTenantRequest)(nil),   // 8: mesh.v1.ExportTenantRequest
+	(*ExportTenantResponse)(nil),  // 9: mesh.v1.ExportTenantResponse
+	(*ImportTenantRequest)(nil),   // 10: mesh.v1.ImportTenantRequest
+	(*ImportTenantResponse)(nil),  // 11: mesh.v1.ImportTenantResponse
+	(*TenantPiece)(nil),           // 12: mesh.v1.TenantPiece
+	(*TenantExport)(nil),          // 13: mesh.v1.TenantExport
+	(*TenantThread)(nil),          // 14: mesh.v1.TenantThread
+	(*TenantEvents)(nil),          // 15: mesh.v1.TenantEvents
+	(*TenantThing)(nil),           // 16: mesh.v1.TenantThing
+	(*TenantEnd)(nil),             // 17: mesh.v1.TenantEnd
+	(*TenantHeld)(nil),            // 18: mesh.v1.TenantHeld
+	(*TenantLeft)(nil),            // 19: mesh.v1.TenantLeft
+	(*TenantImport)(nil),          // 20: mesh.v1.TenantImport
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Event)(nil),                 // 22: mesh.v1.Event
 }
 var file_mesh_v1_node_proto_depIdxs = []int32{
-	8,  // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	21, // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
 	0,  // 1: mesh.v1.ListAlarmsResponse.alarms:type_name -> mesh.v1.Alarm
 	5,  // 2: mesh.v1.BackupDataResponse.begun:type_name -> mesh.v1.BackupBegun
 	6,  // 3: mesh.v1.BackupDataResponse.file:type_name -> mesh.v1.BackupFile
 	7,  // 4: mesh.v1.BackupDataResponse.manifest:type_name -> mesh.v1.BackupManifest
-	8,  // 5: mesh.v1.BackupFile.modified:type_name -> google.protobuf.Timestamp
-	8,  // 6: mesh.v1.BackupManifest.time:type_name -> google.protobuf.Timestamp
+	21, // 5: mesh.v1.BackupFile.modified:type_name -> google.protobuf.Timestamp
+	21, // 6: mesh.v1.BackupManifest.time:type_name -> google.protobuf.Timestamp
 	6,  // 7: mesh.v1.BackupManifest.files:type_name -> mesh.v1.BackupFile
-	1,  // 8: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
-	3,  // 9: mesh.v1.NodeService.BackupData:input_type -> mesh.v1.BackupDataRequest
-	2,  // 10: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
-	4,  // 11: mesh.v1.NodeService.BackupData:output_type -> mesh.v1.BackupDataResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	12, // 8: mesh.v1.ExportTenantResponse.piece:type_name -> mesh.v1.TenantPiece
+	12, // 9: mesh.v1.ImportTenantRequest.piece:type_name -> mesh.v1.TenantPiece
+	18, // 10: mesh.v1.ImportTenantResponse.things:type_name -> mesh.v1.TenantHeld
+	19, // 11: mesh.v1.ImportTenantResponse.left:type_name -> mesh.v1.TenantLeft
+	13, // 12: mesh.v1.TenantPiece.begun:type_name -> mesh.v1.TenantExport
+	14, // 13: mesh.v1.TenantPiece.thread:type_name -> mesh.v1.TenantThread
+	15, // 14: mesh.v1.TenantPiece.events:type_name -> mesh.v1.TenantEvents
+	16, // 15: mesh.v1.TenantPiece.thing:type_name -> mesh.v1.TenantThing
+	17, // 16: mesh.v1.TenantPiece.end:type_name -> mesh.v1.TenantEnd
+	21, // 17: mesh.v1.TenantExport.time:type_name -> google.protobuf.Timestamp
+	22, // 18: mesh.v1.TenantEvents.events:type_name -> mesh.v1.Event
+	21, // 19: mesh.v1.TenantThing.modified:type_name -> google.protobuf.Timestamp
+	18, // 20: mesh.v1.TenantEnd.things:type_name -> mesh.v1.TenantHeld
+	19, // 21: mesh.v1.TenantEnd.left:type_name -> mesh.v1.TenantLeft
+	11, // 22: mesh.v1.TenantImport.done:type_name -> mesh.v1.ImportTenantResponse
+	1,  // 23: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
+	3,  // 24: mesh.v1.NodeService.BackupData:input_type -> mesh.v1.BackupDataRequest
+	8,  // 25: mesh.v1.NodeService.ExportTenant:input_type -> mesh.v1.ExportTenantRequest
+	10, // 26: mesh.v1.NodeService.ImportTenant:input_type -> mesh.v1.ImportTenantRequest
+	2,  // 27: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
+	4,  // 28: mesh.v1.NodeService.BackupData:output_type -> mesh.v1.BackupDataResponse
+	9,  // 29: mesh.v1.NodeService.ExportTenant:output_type -> mesh.v1.ExportTenantResponse
+	11, // 30: mesh.v1.NodeService.ImportTenant:output_type -> mesh.v1.ImportTenantResponse
+	27, // [27:31] is the sub-list for method output_type
+	23, // [23:27] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_node_proto_init() }
@@ -696,6 +1696,7 @@ func file_mesh_v1_node_proto_init() {
 	if File_mesh_v1_node_proto != nil {
 		return
 	}
+	file_mesh_v1_event_proto_init()
 	file_mesh_v1_node_proto_msgTypes[4].OneofWrappers = []any{
 		(*BackupDataResponse_Begun)(nil),
 		(*BackupDataResponse_File)(nil),
@@ -703,13 +1704,21 @@ func file_mesh_v1_node_proto_init() {
 		(*BackupDataResponse_Removed)(nil),
 		(*BackupDataResponse_Manifest)(nil),
 	}
+	file_mesh_v1_node_proto_msgTypes[12].OneofWrappers = []any{
+		(*TenantPiece_Begun)(nil),
+		(*TenantPiece_Thread)(nil),
+		(*TenantPiece_Events)(nil),
+		(*TenantPiece_Thing)(nil),
+		(*TenantPiece_Data)(nil),
+		(*TenantPiece_End)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_node_proto_rawDesc), len(file_mesh_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	NodeService_ListAlarms_FullMethodName = "/mesh.v1.NodeService/ListAlarms"
-	NodeService_BackupData_FullMethodName = "/mesh.v1.NodeService/BackupData"
+	NodeService_ListAlarms_FullMethodName   = "/mesh.v1.NodeService/ListAlarms"
+	NodeService_BackupData_FullMethodName   = "/mesh.v1.NodeService/BackupData"
+	NodeService_ExportTenant_FullMethodName = "/mesh.v1.NodeService/ExportTenant"
+	NodeService_ImportTenant_FullMethodName = "/mesh.v1.NodeService/ImportTenant"
 )
 
 // NodeServiceClient is the client API for NodeService service.
@@ -38,6 +40,16 @@ type NodeServiceClient interface {
 	// will be; then each file, as a file and then its data; last the manifest, without which
 	// it is no copy. One copy is made at a time.
 	BackupData(ctx context.Context, in *BackupDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupDataResponse], error)
+	// ExportTenant streams what the node keeps of the caller's tenant, but for what only this
+	// mesh can use, which the end names: each thread as of one moment, and each thing as of
+	// one.
+	ExportTenant(ctx context.Context, in *ExportTenantRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTenantResponse], error)
+	// ImportTenant takes what ExportTenant gave, into the caller's tenant, which must have
+	// nothing: FAILED_PRECONDITION otherwise. Each thread and each thing is taken as a whole
+	// when all of it has come. What was cut off is continued when the same export is sent
+	// again: what is there already is passed over. Tasks that were not over end as FAILED with
+	// the reason INTERRUPTED, and nothing goes on by itself.
+	ImportTenant(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportTenantRequest, ImportTenantResponse], error)
 }
 
 type nodeServiceClient struct {
@@ -77,6 +89,38 @@ func (c *nodeServiceClient) BackupData(ctx context.Context, in *BackupDataReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_BackupDataClient = grpc.ServerStreamingClient[BackupDataResponse]
 
+func (c *nodeServiceClient) ExportTenant(ctx context.Context, in *ExportTenantRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTenantResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[1], NodeService_ExportTenant_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportTenantRequest, ExportTenantResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ExportTenantClient = grpc.ServerStreamingClient[ExportTenantResponse]
+
+func (c *nodeServiceClient) ImportTenant(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportTenantRequest, ImportTenantResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[2], NodeService_ImportTenant_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ImportTenantRequest, ImportTenantResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ImportTenantClient = grpc.ClientStreamingClient[ImportTenantRequest, ImportTenantResponse]
+
 // NodeServiceServer is the server API for NodeService service.
 // All implementations must embed UnimplementedNodeServiceServer
 // for forward compatibility.
@@ -92,6 +136,16 @@ type NodeServiceServer interface {
 	// will be; then each file, as a file and then its data; last the manifest, without which
 	// it is no copy. One copy is made at a time.
 	BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error
+	// ExportTenant streams what the node keeps of the caller's tenant, but for what only this
+	// mesh can use, which the end names: each thread as of one moment, and each thing as of
+	// one.
+	ExportTenant(*ExportTenantRequest, grpc.ServerStreamingServer[ExportTenantResponse]) error
+	// ImportTenant takes what ExportTenant gave, into the caller's tenant, which must have
+	// nothing: FAILED_PRECONDITION otherwise. Each thread and each thing is taken as a whole
+	// when all of it has come. What was cut off is continued when the same export is sent
+	// again: what is there already is passed over. Tasks that were not over end as FAILED with
+	// the reason INTERRUPTED, and nothing goes on by itself.
+	ImportTenant(grpc.ClientStreamingServer[ImportTenantRequest, ImportTenantResponse]) error
 	mustEmbedUnimplementedNodeServiceServer()
 }
 
@@ -107,6 +161,12 @@ func (UnimplementedNodeServiceServer) ListAlarms(context.Context, *ListAlarmsReq
 }
 func (UnimplementedNodeServiceServer) BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error {
 	return status.Error(codes.Unimplemented, "method BackupData not implemented")
+}
+func (UnimplementedNodeServiceServer) ExportTenant(*ExportTenantRequest, grpc.ServerStreamingServer[ExportTenantResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportTenant not implemented")
+}
+func (UnimplementedNodeServiceServer) ImportTenant(grpc.ClientStreamingServer[ImportTenantRequest, ImportTenantResponse]) error {
+	return status.Error(codes.Unimplemented, "method ImportTenant not implemented")
 }
 func (UnimplementedNodeServiceServer) mustEmbedUnimplementedNodeServiceServer() {}
 func (UnimplementedNodeServiceServer) testEmbeddedByValue()                     {}
@@ -158,6 +218,24 @@ func _NodeService_BackupData_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_BackupDataServer = grpc.ServerStreamingServer[BackupDataResponse]
 
+func _NodeService_ExportTenant_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportTenantRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServiceServer).ExportTenant(m, &grpc.GenericServerStream[ExportTenantRequest, ExportTenantResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ExportTenantServer = grpc.ServerStreamingServer[ExportTenantResponse]
+
+func _NodeService_ImportTenant_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(NodeServiceServer).ImportTenant(&grpc.GenericServerStream[ImportTenantRequest, ImportTenantResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ImportTenantServer = grpc.ClientStreamingServer[ImportTenantRequest, ImportTenantResponse]
+
 // NodeService_ServiceDesc is the grpc.ServiceDesc for NodeService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -175,6 +253,16 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "BackupData",
 			Handler:       _NodeService_BackupData_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExportTenant",
+			Handler:       _NodeService_ExportTenant_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportTenant",
+			Handler:       _NodeService_ImportTenant_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "mesh/v1/node.proto",

@@ -21,6 +21,7 @@ var readers = map[string][]string{
 	"mesh/thread/tasks":       {"TaskOpened", "ArtifactAppended"},                                                                                                                   // what opens a row, and what changes none
 	"mesh/threadlog":          {"ThreadClaimed", "TaskOpened", "DispatchAccepted", "DispatchIssued", "MessagePosted"},                                                               // epochs, ids that are taken, what is to be done
 	"mesh/api":                {"TaskMoved", "DispatchSettled"},                                                                                                                     // finding C10: the servers have no rules; here, which grants are over
+	"mesh/transfer":           {"TaskMoved"},                                                                                                                                        // which tasks were ended
 	"mesh/admission":          {"*"},                                                                                                                                                // who may append what
 	"mesh/turn":               {"ArtifactAppended", "CancelRequested", "HandoffEnded", "HandoffStarted", "MessagePosted", "TaskMoved"},                                              // what a running leg reacts to, and relays
 	"mesh/call":               {"ArtifactAppended", "TaskMoved"},                                                                                                                    // makes them of an agent's stream

@@ -55,54 +55,70 @@ const (
 	withThreads = "it goes with the user's threads"
 )
 
-// A fate is what becomes of something when its thread is deleted, and when its user is
-// erased: the package of ofThreads or ofUsers with which it goes, or why it stays.
-type fate struct{ thread, user string }
+// And why it does not go with a tenant that is exported.
+const (
+	ofTheMesh = "it is the mesh's, and no tenant's"
+	ofTheLog  = "it is made of the log where the tenant goes"
+)
+
+// notMoved are those of ofUsers whose Export says that it leaves everything behind, and why. All
+// others give what they have, and take it.
+var notMoved = map[string]string{
+	"mesh/push":     "a webhook is of a task, which is over where it is imported, and its secret is sealed for this mesh",
+	"mesh/registry": "an agent has a secret of this mesh, and credentials that are sealed for it",
+	"skills/memory": "it is an index of values, and made of them",
+}
+
+// A fate is what becomes of something when its thread is deleted, when its user is erased, and
+// when its tenant is exported: the package of ofThreads or ofUsers with which it goes, or why it
+// stays.
+type fate struct{ thread, user, tenant string }
 
 // keeps has all places of the mesh where values are kept, by the package and the kind of the
 // value ("?" for one that callers choose), and all fields that have something by the keys of
 // threads. Whoever adds one says here what becomes of it.
 var keeps = map[string]fate{
-	"mesh/push push.config":                     {"mesh/push", "mesh/push"},
-	"mesh/push push.cursor":                     {"mesh/push", "mesh/push"},
-	"mesh/push ?":                               {"mesh/push", "mesh/push"},
-	"mesh/push Dispatcher.threads":              {"mesh/push", "mesh/push"},
-	"mesh/runs skill-run":                       {"mesh/runs", "mesh/runs"},
-	"mesh/runs skill-schedule":                  {ownLife, "mesh/runs"},
-	"mesh/thread/tasks tenant.threads":          {"mesh/thread/tasks", withThreads},
-	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads},
-	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads},
-	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads},
-	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob"},
-	"mesh/blob shared.in":                       {"mesh/blob", withThreads},
-	"mesh/thread/cache States.held":             {asItLives, withThreads},
-	"mesh/threadlog debt.of":                    {asItLives, withThreads},
-	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
-	"mesh/threadlog lives.of":                   {asItLives, withThreads},
-	"mesh/threadlog window.threads":             {asItLives, withThreads},
-	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads},
-	"mesh/turn Runner.drivers":                  {asItLives, withThreads},
-	"mesh/turn Runner.waiting":                  {asItLives, withThreads},
-	"mesh/lease Local.held":                     {"leases run out", withThreads},
-	"mesh/store/disk replay.orphans":            {"it is the log's own", withThreads},
-	"mesh/store/disk verifier.threads":          {"it is the log's own", withThreads},
-	"mesh/store/disk checker.threads":           {"it is the log's own", withThreads},
-	"mesh/store/disk memory.all":                {asItLives, withThreads},
-	"mesh/store/disk Store.ill":                 {"who is closed is not deleted", "who is closed is not deleted"},
-	"mesh/api breaker":                          {ownLife, noUsers},
-	"mesh/api ?":                                {passes, passes},
-	"mesh/node node":                            {ownLife, noUsers},
-	"mesh/node auth.tokens":                     {ownLife, "it is what the operator's file of tokens says"},
-	"mesh/node ?":                               {passes, passes},
-	"mesh/api identities":                       {ownLife, noUsers},
-	"mesh/api registrations":                    {ownLife, "mesh/registry"},
-	"mesh/api registry":                         {ownLife, noUsers},
-	"mesh/api skill-owners":                     {ownLife, "mesh/api"},
-	"mesh/node/datafolder ?":                    {passes, passes},
-	"mesh/security/revocation revoked-users":    {ownLife, "it stays, so that credentials of before do not count again"},
-	"mesh/state ?":                              {passes, "mesh/state"},
-	"skills/memory State.Put":                   {ofAUser, "mesh/state"},
-	"skills/tasks State.Put":                    {ofAUser, "mesh/state"},
+	"mesh/push push.config":                     {"mesh/push", "mesh/push", notMoved["mesh/push"]},
+	"mesh/push push.cursor":                     {"mesh/push", "mesh/push", notMoved["mesh/push"]},
+	"mesh/push ?":                               {"mesh/push", "mesh/push", notMoved["mesh/push"]},
+	"mesh/push Dispatcher.threads":              {"mesh/push", "mesh/push", asItLives},
+	"mesh/runs skill-run":                       {"mesh/runs", "mesh/runs", "mesh/runs"},
+	"mesh/runs skill-schedule":                  {ownLife, "mesh/runs", "mesh/runs"},
+	"mesh/thread/tasks tenant.threads":          {"mesh/thread/tasks", withThreads, ofTheLog},
+	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads, ofTheLog},
+	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads, ofTheLog},
+	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads, ofTheLog},
+	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob", "mesh/blob"},
+	"mesh/blob shared.in":                       {"mesh/blob", withThreads, asItLives},
+	"mesh/thread/cache States.held":             {asItLives, withThreads, asItLives},
+	"mesh/threadlog Log.topics":                 {asItLives, withThreads, asItLives},
+	"mesh/threadlog lives.of":                   {asItLives, withThreads, asItLives},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads, asItLives},
+	"mesh/threadlog window.threads":             {asItLives, withThreads, asItLives},
+	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads, asItLives},
+	"mesh/turn Runner.drivers":                  {asItLives, withThreads, asItLives},
+	"mesh/turn Runner.waiting":                  {asItLives, withThreads, asItLives},
+	"mesh/lease Local.held":                     {"leases run out", withThreads, asItLives},
+	"mesh/store/disk replay.orphans":            {"it is the log's own", withThreads, ofTheLog},
+	"mesh/store/disk verifier.threads":          {"it is the log's own", withThreads, ofTheLog},
+	"mesh/store/disk checker.threads":           {"it is the log's own", withThreads, ofTheLog},
+	"mesh/store/disk memory.all":                {asItLives, withThreads, asItLives},
+	"mesh/store/disk Store.ill":                 {"who is closed is not deleted", "who is closed is not deleted", ofTheLog},
+	"mesh/api breaker":                          {ownLife, noUsers, "it is about calls that were made here"},
+	"mesh/api ?":                                {passes, passes, passes},
+	"mesh/node node":                            {ownLife, noUsers, ofTheMesh},
+	"mesh/node auth.tokens":                     {ownLife, "it is what the operator's file of tokens says", ofTheMesh},
+	"mesh/node ?":                               {passes, passes, passes},
+	"mesh/api identities":                       {ownLife, noUsers, ofTheMesh},
+	"mesh/api registrations":                    {ownLife, "mesh/registry", notMoved["mesh/registry"]},
+	"mesh/api registry":                         {ownLife, noUsers, ofTheMesh},
+	"mesh/api skill-owners":                     {ownLife, "mesh/api", "mesh/api"},
+	"mesh/node/datafolder ?":                    {passes, passes, passes},
+	"mesh/security/revocation revoked-users":    {ownLife, "it stays, so that credentials of before do not count again", "it is about credentials of this mesh"},
+	"mesh/transfer tenant-import":               {ownLife, noUsers, "it is about what came here"},
+	"mesh/state ?":                              {passes, "mesh/state", "mesh/state"},
+	"skills/memory State.Put":                   {ofAUser, "mesh/state", "mesh/state"},
+	"skills/tasks State.Put":                    {ofAUser, "mesh/state", "mesh/state"},
 }
 
 // writers are what skills write files with, and noFiles those that use one for what is no
@@ -152,6 +168,9 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 		if keeps[name].thread == "" {
 			t.Errorf("%s is kept: say in keeps what becomes of it when a thread is deleted, and have it forgotten by a retention.Dependent", name)
 		}
+		if keeps[name].tenant == "" {
+			t.Errorf("%s is kept: say in keeps what becomes of it when its tenant is exported, and have a retention.Holder export and import it", name)
+		}
 		if keeps[name].user == "" {
 			t.Errorf("%s is kept: say in keeps what becomes of it when a user is erased, and have it erased by a retention.Holder", name)
 		}
@@ -166,6 +185,9 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 		if strings.HasPrefix(by.user, "mesh/") && ofUsers[by.user] == "" {
 			t.Errorf("%s goes with %s, which is no Holder", name, by.user)
 		}
+		if strings.HasPrefix(by.tenant, "mesh/") && (ofUsers[by.tenant] == "" || notMoved[by.tenant] != "") {
+			t.Errorf("%s goes with %s, which exports nothing", name, by.tenant)
+		}
 	}
 	for p, name := range ofThreads {
 		if !dependents[p+" "+name] {
@@ -177,11 +199,11 @@ func TestWhatIsKeptOfAThreadGoesWithIt(t *testing.T) {
 	}
 }
 
-// Whatever keeps something of users lets go of it when a user is erased. This lists the types
-// that must and do not, skills that write files and say nothing of it, and which types are to
+// Whatever keeps something of users lets go of it when a user is erased, and goes with its tenant
+// to another mesh, or has a reason not to. This lists the types that must and do not, skills that write files and say nothing of it, and which types are to
 // be told and are not.
 func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
-	holders, told := map[string]bool{}, ""
+	holders, told, takes := map[string]bool{}, "", map[string]bool{}
 	for _, p := range load(t) {
 		if kits[p.path].level > 0 {
 			continue
@@ -202,7 +224,10 @@ func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
 				if fn.Name.Name == "Erase" {
 					holders[p.path+" "+strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*")] = true
 				}
-				if p.path == "mesh/node" && fn.Name.Name == "eraser" || p.path == "cmd/mesh" && fn.Name.Name == "holders" {
+				if fn.Name.Name == "Import" && !refuses(fn) {
+					takes[p.path+" "+strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*")] = true
+				}
+				if p.path == "mesh/node" && fn.Name.Name == "holders" || p.path == "cmd/mesh" && fn.Name.Name == "holders" {
 					told += listed(fn)
 				}
 			}
@@ -212,11 +237,20 @@ func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
 		if !holders[p+" "+name] {
 			t.Errorf("%s.%s erases nothing", p, name)
 		}
+		if why, stays := notMoved[p]; takes[p+" "+name] == stays {
+			t.Errorf("%s.%s takes what is imported: %v; it should not because %q", p, name, !stays, why)
+		}
 	}
 	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv n.backend.Blobs "
 	if told != want || len(ofUsers) != strings.Count(want, " ") {
 		t.Errorf("told of erasures are %s, want %s, as in ofUsers", told, want)
 	}
+}
+
+// refuses reports whether the function has nothing but an error.
+func refuses(fn *ast.FuncDecl) bool {
+	r, ok := fn.Body.List[0].(*ast.ReturnStmt)
+	return ok && strings.HasPrefix(types.ExprString(r.Results[len(r.Results)-1]), "mesh.Errorf(mesh.Unsupported")
 }
 
 // listed has the elements of the lists of holders in the function; of calls, what is called.

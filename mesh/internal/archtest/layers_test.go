@@ -89,12 +89,13 @@ var layers = map[string]layer{
 	"mesh/edge":             {4, []string{"mesh", "mesh/limit", "mesh/quota", "mesh/text", "mesh/a2a", "mesh/registry", "mesh/telemetry", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog"}},
 	"mesh/runs":             {4, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/skilltools", "mesh/skill", "mesh/state", "mesh/thread"}},
 	"mesh/conformance":      {4, []string{"mesh", "mesh/call", "mesh/registry", "mesh/rpc", "mesh/security/cards", "mesh/security/credentials"}},
+	"mesh/transfer":         {4, []string{"gen/mesh/v1", "mesh", "mesh/retention", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/threadlog/eventpb"}},
 	"mesh/retention":        {4, []string{"mesh", "mesh/audit", "mesh/lease", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/push":             {4, []string{"mesh", "mesh/alarm", "mesh/a2a", "mesh/security/egress", "mesh/security/seal", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache"}},
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/blob", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/blob", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail", "mesh/transfer"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},

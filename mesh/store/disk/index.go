@@ -34,7 +34,7 @@ var (
 )
 
 // indexForm is the form of the rows.
-const indexForm = 1
+const indexForm = 2 // since the bytes of a thread are in its head
 
 // errIndex is why the index file is not used.
 var errIndex = errors.New("a row is missing or damaged")

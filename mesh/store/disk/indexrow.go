@@ -91,7 +91,7 @@ func cutRising[N ~int64](b []byte) (all []N, rest []byte, err error) {
 func encodeHead(key []byte, h memindex.Head) []byte {
 	return sealed(key, func(b []byte) []byte {
 		b = append(appendText(appendText(b, string(h.Key.Tenant)), h.Key.ID), h.Link[:]...)
-		for _, n := range []uint64{uint64(h.Last), uint64(h.FirstPos), uint64(h.Epoch), uint64(h.Open), uint64(h.OpenPos)} {
+		for _, n := range []uint64{uint64(h.Last), uint64(h.FirstPos), uint64(h.Epoch), uint64(h.Open), uint64(h.OpenPos), uint64(h.Bytes)} {
 			b = binary.AppendUvarint(b, n)
 		}
 		return b
@@ -116,7 +116,7 @@ func decodeHead(key, b []byte, tenant *string) (h memindex.Head, err error) {
 	}
 	copy(h.Link[:], b)
 	b = b[len(h.Link):]
-	var of [5]uint64
+	var of [6]uint64
 	for i := range of {
 		if of[i], b, err = cutNumber(b); err != nil {
 			return h, err
@@ -124,7 +124,7 @@ func decodeHead(key, b []byte, tenant *string) (h memindex.Head, err error) {
 	}
 	h.Info = threadlog.Info{
 		Key: mesh.ThreadKey{Tenant: mesh.TenantID(*tenant), ID: id}, Last: mesh.Seq(of[0]),
-		LastPos: mesh.Pos(binary.BigEndian.Uint64(key)), FirstPos: mesh.Pos(of[1]), Epoch: mesh.Epoch(of[2]), Open: mesh.Seq(of[3]),
+		LastPos: mesh.Pos(binary.BigEndian.Uint64(key)), FirstPos: mesh.Pos(of[1]), Epoch: mesh.Epoch(of[2]), Open: mesh.Seq(of[3]), Bytes: int64(of[5]),
 	}
 	h.OpenPos = mesh.Pos(of[4])
 	return h, nil

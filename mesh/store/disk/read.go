@@ -239,6 +239,13 @@ func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
 	return s.book.Tenants(), mesh.Wrap("disk.Tenants", ctx.Err())
 }
 
+// Bytes implements [threadlog.Catalog].
+func (s *Store) Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	s.index.RLock()
+	defer s.index.RUnlock()
+	return s.book.Bytes(tenant), mesh.Wrap("disk.Bytes", ctx.Err())
+}
+
 // Deletions implements [threadlog.Catalog].
 func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	s.index.RLock()

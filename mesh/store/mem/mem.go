@@ -138,6 +138,13 @@ func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
 	return s.book.Tenants(), mesh.Wrap("mem.Tenants", ctx.Err())
 }
 
+// Bytes implements [threadlog.Catalog].
+func (s *Store) Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.book.Bytes(tenant), mesh.Wrap("mem.Bytes", ctx.Err())
+}
+
 // Deletions implements [threadlog.Catalog].
 func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	s.mu.RLock()

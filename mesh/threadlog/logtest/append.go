@@ -272,6 +272,7 @@ func Reopen(t *testing.T, reopen func(t *testing.T, s threadlog.Backend) threadl
 		refused(t, s, Key(1), under(3, batch(fact("late"))))
 		refused(t, s, Key(1), batch(claim(4)))
 		wantUnfinished(t, s, busy)
+		wantBytes(t, s, busy.Tenant, 5)
 		infos, err := s.Threads(t.Context(), Key(0).Tenant, 0, 10)
 		if err != nil || len(infos) != 2 || infos[0].Key != Key(2) || infos[1].Epoch != 4 || infos[1].Last != 4 {
 			t.Fatalf("threads are %v, %v", infos, err)

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) threadlog.Backend) {
 		{"idle threads come longest untouched first, page by page", testIdle},
 		{"tenants do not see each other", testTenants},
 		{"info follows the thread", testInfo},
+		{"bytes of a tenant are counted", testBytes},
 		{"a thread is unfinished until what it opened is settled", testUnfinished},
 		{"a thread is settled without adding to it", testSettle},
 		{"a context that ended does nothing", testEnded},

@@ -296,11 +296,46 @@ func testInfo(t *testing.T, s threadlog.Backend) {
 		if i > 0 {
 			want.Epoch = 3
 		}
+		for _, e := range b.Entries {
+			want.Bytes += int64(len(e.Data))
+		}
 		add(t, s, Key(2), batch(fact("other")))
 		info, ok, err := s.Info(t.Context(), Key(1))
 		if diff := cmp.Diff(want, info); diff != "" || !ok || err != nil {
 			t.Errorf("%v, %v: %s", ok, err, diff)
 		}
+	}
+}
+
+// testBytes: what is kept of a tenant is counted as it comes, what is there already once, and
+// what goes no more.
+func testBytes(t *testing.T, s threadlog.Backend) {
+	other := mesh.ThreadKey{Tenant: "globex", ID: Key(1).ID}
+	wantBytes(t, s, "acme", 0)
+	named := batch(fact("four"))
+	named.Entries[0].ID = "id"
+	add(t, s, Key(1), named)
+	add(t, s, Key(1), named)
+	add(t, s, Key(2), batch(fact("six!!!"), fact("7......")))
+	add(t, s, other, batch(fact("other")))
+	wantBytes(t, s, "acme", 17)
+	wantBytes(t, s, "globex", 5)
+	if err := s.Delete(t.Context(), Key(2), threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, s, "acme", 4)
+	add(t, s, Key(2), batch(fact("a")))
+	wantBytes(t, s, "acme", 5)
+	if err := s.Delete(t.Context(), other, threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, s, "globex", 0)
+}
+
+func wantBytes(t *testing.T, s threadlog.Backend, tenant mesh.TenantID, want int64) {
+	t.Helper()
+	if n, err := s.Bytes(t.Context(), tenant); err != nil || n != want {
+		t.Errorf("%s has %d bytes, want %d: %v", tenant, n, want, err)
 	}
 }
 

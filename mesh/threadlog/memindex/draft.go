@@ -97,6 +97,8 @@ func (d *Draft) Commit() {
 		if t.Last += add.Last; t.Last == add.Last {
 			t.FirstPos = add.FirstPos
 		}
+		t.Bytes += add.Bytes
+		b.tenants[add.Key.Tenant].bytes += add.Bytes
 		t.Epoch = max(t.Epoch, add.Epoch)
 		t.decisions = merge(t.decisions, add.decisions)
 		t.ids = merge(t.ids, add.ids)

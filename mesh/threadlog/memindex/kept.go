@@ -55,6 +55,7 @@ func (b *Book) Revive(heads []Head) {
 		tn := b.tenants[h.Key.Tenant]
 		tn.pushFront(t)
 		tn.threads[h.Key.ID] = t
+		tn.bytes += h.Bytes
 		if t.Open > 0 {
 			b.work(t, 0)
 		}

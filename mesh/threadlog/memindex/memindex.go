@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog"
@@ -59,6 +60,7 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 		t.FirstPos = pos
 	}
 	t.LastPos = pos
+	t.Bytes += int64(len(e.Data))
 	if e.ID != "" {
 		if t.ids == nil {
 			t.ids = map[ID]mesh.Seq{}
@@ -80,6 +82,10 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 type tenant struct {
 	threads        map[string]*thread
 	newest, oldest *thread // the ends of the list in which they were touched
+	bytes          int64   // of all records
+	// idle is where the last page of Idle ended, so that the next one need not pass over
+	// all before it. Readers set it.
+	idle atomic.Pointer[thread]
 }
 
 func (tn *tenant) pushFront(t *thread) {
@@ -93,6 +99,9 @@ func (tn *tenant) pushFront(t *thread) {
 }
 
 func (tn *tenant) remove(t *thread) {
+	if tn.idle.Load() == t {
+		tn.idle.Store(t.older)
+	}
 	if t.newer != nil {
 		t.newer.older = t.older
 	} else {
@@ -131,7 +140,7 @@ func (b *Book) Reserve(last mesh.Pos) { b.last = max(b.last, last) }
 // Restore adds a record that the store holds, as a driver does for all of them
 // in the order of their positions when it opens; settled is what the record says of
 // [threadlog.Batch.Settled]. It returns an error if the
-// record does not follow those before it. The entry's Data is not used.
+// record does not follow those before it. Of the entry's Data the size alone is used.
 func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *threadlog.Entry, settled mesh.Seq) error {
 	t := b.open(key)
 	if want := t.Last + 1; seq != want {
@@ -141,6 +150,7 @@ func (b *Book) Restore(key mesh.ThreadKey, seq mesh.Seq, pos mesh.Pos, e *thread
 		return fmt.Errorf("position %d comes after %d", pos, b.last)
 	}
 	t.note(e, seq, pos)
+	b.tenants[key.Tenant].bytes += int64(len(e.Data))
 	b.work(t, settled)
 	b.touch(t)
 	b.last = max(b.last, pos)
@@ -235,17 +245,22 @@ func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog
 	return out
 }
 
-// Idle implements [threadlog.Catalog]. Its cost grows with the number of threads that it
-// passes over.
+// Idle implements [threadlog.Catalog]. A page that goes on where the last one ended, of whoever,
+// costs what it has; another one grows with the number of threads that it passes over.
 func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	for t := tn.oldest; t != nil && len(out) < limit; t = t.newer {
-		if t.LastPos > after {
-			out = append(out, t.Info)
+	at := tn.oldest
+	if last := tn.idle.Load(); last != nil && last.LastPos <= after {
+		at = last
+	}
+	for ; at != nil && len(out) < limit; at = at.newer {
+		if at.LastPos > after {
+			out = append(out, at.Info)
+			tn.idle.Store(at)
 		}
 	}
 	return out
@@ -258,6 +273,14 @@ func (b *Book) Tenants() map[mesh.TenantID]int {
 		all[id] = len(tn.threads)
 	}
 	return all
+}
+
+// Bytes implements [threadlog.Catalog].
+func (b *Book) Bytes(id mesh.TenantID) int64 {
+	if tn := b.tenants[id]; tn != nil {
+		return tn.bytes
+	}
+	return 0
 }
 
 // Whole returns the positions of the thread's records, in order, for its deletion as
@@ -285,6 +308,7 @@ func (b *Book) Delete(key mesh.ThreadKey) {
 		delete(b.tenants, key.Tenant)
 	}
 	b.records -= int(t.Last)
+	tn.bytes -= t.Bytes
 	b.forget(t)
 	if b.deleted == nil {
 		b.deleted = map[mesh.TenantID]int64{}

@@ -82,6 +82,11 @@ func WriteOnce(dir, name string, data []byte) error {
 // Create is [WriteOnce] that reports whether it wrote the file; false without
 // an error means that there was one of that name.
 func Create(dir, name string, data []byte) (created bool, err error) {
+	return create(dir, name, whole(data))
+}
+
+// create is Create of what write writes.
+func create(dir, name string, write func(*os.File) error) (created bool, err error) {
 	final := filepath.Join(dir, name)
 	if _, err := os.Lstat(final); err == nil {
 		return false, nil
@@ -89,7 +94,7 @@ func Create(dir, name string, data []byte) (created bool, err error) {
 	if err := makeDir(dir); err != nil {
 		return false, failed(dir, err)
 	}
-	temp, err := writeTemp(dir, name, data)
+	temp, err := writeTemp(dir, name, write)
 	if err != nil {
 		return false, failed(dir, err)
 	}
@@ -111,7 +116,7 @@ func Create(dir, name string, data []byte) (created bool, err error) {
 // Replace writes the file dir/name in place of the one that is there. Readers
 // see the old or the new one. The error is as that of WriteOnce.
 func Replace(dir, name string, data []byte) error {
-	temp, err := writeTemp(dir, name, data)
+	temp, err := writeTemp(dir, name, whole(data))
 	if err != nil {
 		return failed(dir, err)
 	}
@@ -129,7 +134,7 @@ func Stage(dir, name string, data []byte) error {
 	if err := makeDir(dir); err != nil {
 		return failed(dir, err)
 	}
-	temp, err := writeTemp(dir, name, data)
+	temp, err := writeTemp(dir, name, whole(data))
 	if err != nil {
 		return failed(dir, err)
 	}
@@ -265,12 +270,20 @@ func Sweep(dir string) error {
 	return nil
 }
 
-func writeTemp(dir, name string, data []byte) (path string, err error) {
+// whole writes the data.
+func whole(data []byte) func(*os.File) error {
+	return func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	}
+}
+
+func writeTemp(dir, name string, write func(*os.File) error) (path string, err error) {
 	f, err := os.CreateTemp(dir, "."+name+".*")
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(data)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -16,7 +16,7 @@ const killedIn = "OUTFILE_KILLED_IN"
 // removed, and nothing else.
 func TestWhatAKilledProcessLeftIsSwept(t *testing.T) {
 	if dir := os.Getenv(killedIn); dir != "" {
-		_, err := writeTemp(dir, "00.json", []byte("text"))
+		_, err := writeTemp(dir, "00.json", whole([]byte("text")))
 		t.Fatal(err, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	}
 	dir := t.TempDir()
