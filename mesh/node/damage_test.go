@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +74,12 @@ func TestADamagedConversationIsClosedAndOthersGoOn(t *testing.T) {
 	if list, err := threads.ListThreads(plain(t), &meshv1.ListThreadsRequest{}); err != nil || len(list.GetThreads()) != 2 {
 		t.Errorf("a list of conversations: %v, %v", list, err)
 	}
-	if _, err := m.edge().ListTasks(plain(t), &a2apb.ListTasksRequest{}); err != nil {
+	all, err := m.edge().ListTasks(plain(t), &a2apb.ListTasksRequest{})
+	if err != nil || len(all.GetTasks()) != int(all.GetTotalSize()) {
 		t.Errorf("a list of tasks: %v", err)
+	}
+	there := slices.IndexFunc(all.GetTasks(), func(task *a2apb.Task) bool { return task.GetId() == lost })
+	if there < 0 || all.GetTasks()[there].GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || all.GetTasks()[there].GetContextId() != ill {
+		t.Errorf("the task that cannot be read is not among %d, or without its state", len(all.GetTasks()))
 	}
 }

@@ -67,7 +67,8 @@ var keeps = map[string]fate{
 	"mesh/push Dispatcher.threads":              {"mesh/push", "mesh/push"},
 	"mesh/runs skill-run":                       {"mesh/runs", "mesh/runs"},
 	"mesh/runs skill-schedule":                  {ownLife, "mesh/runs"},
-	"mesh/thread/tasks tenant.threads":          {"mesh/thread/tasks", withThreads},
+	"mesh/thread/tasks Index.held":              {"mesh/thread/tasks", withThreads},
+	"mesh/thread/tasks Index.summaries":         {"mesh/thread/tasks", withThreads},
 	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads},
 	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads},
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads},
@@ -279,7 +280,7 @@ func (k keeper) look(n ast.Node) bool {
 		}
 		for _, f := range s.Fields.List {
 			m, ok := f.Type.(*ast.MapType)
-			if !ok || types.ExprString(m.Key) != "mesh.ThreadKey" && !(k.pkg == "mesh/thread/tasks" && len(f.Names) > 0 && f.Names[0].Name == "threads") {
+			if !ok || types.ExprString(m.Key) != "mesh.ThreadKey" {
 				continue
 			}
 			for _, name := range f.Names {

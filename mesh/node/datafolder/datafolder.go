@@ -36,7 +36,7 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 		if err != nil {
 			return node.Backend{}, errors.Join(err, store.Close())
 		}
-		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts,
+		return node.Backend{Threads: store, State: store, Rows: store.Rows(), Leases: lease.NewLocal(nil), Audit: acts,
 			Head: func() audit.Head {
 				first, last, sum := store.Head()
 				return audit.Head{First: first, Last: last, Hash: sum}

@@ -44,7 +44,7 @@ var kinds = []kind{
 	{name: "calendar", tops: []string{"calendar", ".calendar-keys"}},
 	{name: "files", tops: []string{"files"}, owners: true},
 	{name: "notes", tops: []string{"vault"}, owners: true},
-	{name: "indexes", tops: []string{"memory-index", "vault/.index", "mesh.index"}, how: leftOut},
+	{name: "indexes", tops: []string{"memory-index", "vault/.index", "mesh.index", "mesh.rows"}, how: leftOut},
 }
 
 // markFile says that there is a data file: a folder with it, and without the data file, is

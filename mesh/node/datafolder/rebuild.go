@@ -10,6 +10,8 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/thread/tasks"
+	"agentmesh/mesh/threadlog"
 )
 
 // Rebuild makes of the log again what is made of it, in a folder that no node uses, checks all
@@ -27,6 +29,13 @@ func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	rows, err := tasks.New(threadlog.New(store), make([]byte, tasks.KeySize), logger, tasks.WithPages(store.Rows()))
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(rows.Ready(ctx), rows.Keep(ctx)); err != nil {
+		return 0, err
+	}
 	if err := store.WaitChecked(ctx); err != nil {
 		return 0, err
 	}

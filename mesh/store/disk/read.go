@@ -239,11 +239,12 @@ func (s *Store) Tenants(ctx context.Context) (map[mesh.TenantID]int, error) {
 	return s.book.Tenants(), mesh.Wrap("disk.Tenants", ctx.Err())
 }
 
-// Deletions implements [threadlog.Catalog].
-func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+// Deleted implements [threadlog.Catalog].
+func (s *Store) Deleted(ctx context.Context, since int64) (keys []mesh.ThreadKey, now int64, all bool, err error) {
 	s.index.RLock()
 	defer s.index.RUnlock()
-	return s.book.Deletions(tenant), mesh.Wrap("disk.Deletions", ctx.Err())
+	keys, now, all = s.book.Deleted(since)
+	return keys, now, all, mesh.Wrap("disk.Deleted", ctx.Err())
 }
 
 // Unfinished implements [threadlog.Catalog].

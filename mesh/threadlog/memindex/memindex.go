@@ -107,11 +107,12 @@ func (tn *tenant) remove(t *thread) {
 
 // A Book is the index of one store. The zero value is an empty one.
 type Book struct {
-	tenants map[mesh.TenantID]*tenant
-	deleted map[mesh.TenantID]int64 // how many threads
-	pending map[*thread]struct{}    // that have something to do
-	last    mesh.Pos
-	records int
+	tenants   map[mesh.TenantID]*tenant
+	deleted   []mesh.ThreadKey // the last threads that were, of all
+	deletions int64
+	pending   map[*thread]struct{} // that have something to do
+	last      mesh.Pos
+	records   int
 
 	keeping bool                 // a driver keeps it elsewhere
 	dirty   map[*thread]struct{} // that are otherwise there
@@ -286,14 +287,23 @@ func (b *Book) Delete(key mesh.ThreadKey) {
 	}
 	b.records -= int(t.Last)
 	b.forget(t)
-	if b.deleted == nil {
-		b.deleted = map[mesh.TenantID]int64{}
+	b.deletions++
+	if b.deleted = append(b.deleted, key); len(b.deleted) >= 2*maxDeleted {
+		b.deleted = slices.Clone(b.deleted[len(b.deleted)-maxDeleted:])
 	}
-	b.deleted[key.Tenant]++
 }
 
-// Deletions implements [threadlog.Catalog].
-func (b *Book) Deletions(id mesh.TenantID) int64 { return b.deleted[id] }
+// maxDeleted is how many of the threads that were deleted last a book knows at least.
+const maxDeleted = 4096
+
+// Deleted implements [threadlog.Catalog].
+func (b *Book) Deleted(since int64) (keys []mesh.ThreadKey, now int64, all bool) {
+	n := b.deletions - since
+	if n < 0 || n > int64(len(b.deleted)) {
+		return nil, b.deletions, false
+	}
+	return slices.Clone(b.deleted[int64(len(b.deleted))-n:]), b.deletions, true
+}
 
 func (b *Book) find(key mesh.ThreadKey) *thread {
 	if tn := b.tenants[key.Tenant]; tn != nil {
