@@ -77,34 +77,6 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 	}
 }
 
-type tenant struct {
-	threads        map[string]*thread
-	newest, oldest *thread // the ends of the list in which they were touched
-}
-
-func (tn *tenant) pushFront(t *thread) {
-	t.newer, t.older = nil, tn.newest
-	if tn.newest != nil {
-		tn.newest.newer = t
-	} else {
-		tn.oldest = t
-	}
-	tn.newest = t
-}
-
-func (tn *tenant) remove(t *thread) {
-	if t.newer != nil {
-		t.newer.older = t.older
-	} else {
-		tn.newest = t.older
-	}
-	if t.older != nil {
-		t.older.newer = t.newer
-	} else {
-		tn.oldest = t.newer
-	}
-}
-
 // A Book is the index of one store. The zero value is an empty one.
 type Book struct {
 	tenants   map[mesh.TenantID]*tenant
@@ -220,34 +192,28 @@ func (b *Book) Unfinished(after mesh.Pos, limit int) []threadlog.Unfinished {
 	return out[:min(len(out), max(limit, 0))]
 }
 
-// Threads implements [threadlog.Catalog]. Its cost grows with the number of
-// threads that were touched since before.
+// Threads implements [threadlog.Catalog].
 func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	for t := tn.newest; t != nil && len(out) < limit; t = t.older {
-		if before == 0 || t.LastPos < before {
-			out = append(out, t.Info)
-		}
+	for t := tn.before(before); t != nil && len(out) < limit; t = t.older {
+		out = append(out, t.Info)
 	}
 	return out
 }
 
-// Idle implements [threadlog.Catalog]. Its cost grows with the number of threads that it
-// passes over.
+// Idle implements [threadlog.Catalog].
 func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	for t := tn.oldest; t != nil && len(out) < limit; t = t.newer {
-		if t.LastPos > after {
-			out = append(out, t.Info)
-		}
+	for t := tn.after(after); t != nil && len(out) < limit; t = t.newer {
+		out = append(out, t.Info)
 	}
 	return out
 }
@@ -326,7 +292,6 @@ func (b *Book) open(key mesh.ThreadKey) *thread {
 	if t == nil {
 		t = &thread{}
 		t.Key = key
-		tn.pushFront(t)
 		tn.threads[key.ID] = t
 	}
 	return t
@@ -334,8 +299,6 @@ func (b *Book) open(key mesh.ThreadKey) *thread {
 
 // touch makes the thread the last that was.
 func (b *Book) touch(t *thread) {
-	tn := b.tenants[t.Key.Tenant]
-	tn.remove(t)
-	tn.pushFront(t)
+	b.tenants[t.Key.Tenant].touch(t)
 	b.change(t)
 }
