@@ -87,6 +87,9 @@ func newListed(b *testing.B, threads int) *aListed {
 	l.close(b)
 	l.open(b, path)
 	b.Cleanup(func() { l.close(b) })
+	if err := l.store.WaitChecked(b.Context()); err != nil { // else it is measured, too
+		b.Fatal(err)
+	}
 	return l
 }
 
