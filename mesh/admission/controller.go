@@ -52,6 +52,8 @@ type Controller struct {
 	breakers   func(tenant mesh.TenantID, skill string) Breaker // nil if there are none
 	deferral   *slog.Logger                                     // nil where nothing is deferred
 	accepting  sync.WaitGroup
+	live       context.Context //nolint:containedctx // until Wait: what was accepted outlives its call
+	close      context.CancelFunc
 }
 
 // maxUsers is how many users' calls are counted at a time.

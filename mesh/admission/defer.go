@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
@@ -16,15 +15,11 @@ import (
 // writes to its backend: another one could end an execution before what was accepted
 // of it is written. The logger hears of facts that could not be written after all.
 func WithDeferral(logger *slog.Logger) Option {
-	return func(c *Controller) { c.deferral = logger }
+	return func(c *Controller) {
+		c.deferral = logger
+		c.live, c.close = context.WithCancel(context.Background())
+	}
 }
-
-// A write that failed is tried again so often, waiting longer each time: as long as
-// an agent would.
-const (
-	deferredTries = 7
-	deferredWait  = 50 * time.Millisecond
-)
 
 // Accept is Append for facts on which nothing rests yet. It returns when they have
 // been admitted and have their place: whatever is appended to the thread from then on
@@ -42,7 +37,7 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	place := sync.OnceFunc(func() { close(placed) })
 	left := new(atomic.Pointer[limit.Left])
 	c.accepting.Go(func() {
-		a, err := c.keepTrying(context.WithoutCancel(ctx), g, events, left, place, placed)
+		a, err := c.keep(context.WithoutCancel(ctx), &request{grant: g, events: events, placed: place, left: left}, placed)
 		done <- result{a, err}
 	})
 	select {
@@ -53,32 +48,35 @@ func (c *Controller) Accept(ctx context.Context, g *mesh.Grant, events []*mesh.E
 	}
 }
 
-// Wait returns when what was accepted is written, or lost. Nobody calls Accept any
-// more.
-func (c *Controller) Wait() { c.accepting.Wait() }
-
-// keepTrying appends events also when the disk fails for a while after they were
-// accepted.
-func (c *Controller) keepTrying(ctx context.Context, g *mesh.Grant, events []*mesh.Event, left *atomic.Pointer[limit.Left], place func(), placed <-chan struct{}) (Admitted, error) {
-	wait := deferredWait
-	for try := 1; ; try++ {
-		a, err := c.append(ctx, &request{grant: g, events: events, placed: place, left: left})
-		if err == nil {
-			return a, nil
-		}
-		select {
-		case <-placed:
-		default: // its writer knows
-			return a, err
-		}
-		over := mesh.IsCode(err, mesh.Precondition) || mesh.IsCode(err, mesh.NotFound)
-		if try == deferredTries || over { // else what it follows may come again too
-			c.deferral.ErrorContext(ctx, "facts of an agent could not be written", "agent", g.Agent, "execution", g.Execution, "err", err)
-			return a, err
-		}
-		time.Sleep(wait)
-		wait *= 2
+// Wait returns when what was accepted is written, or lost: what waits for room does so no longer
+// then. Nobody calls Accept any more.
+func (c *Controller) Wait() {
+	if c.deferral != nil {
+		c.close()
 	}
+	c.accepting.Wait()
+}
+
+// keep appends the request, and goes on trying where there is no room on the disk for what
+// was accepted.
+func (c *Controller) keep(ctx context.Context, r *request, placed <-chan struct{}) (Admitted, error) {
+	a, err := c.append(ctx, r)
+	select {
+	case <-placed:
+	default: // its writer knows
+		return a, err
+	}
+	if err == nil {
+		return a, nil
+	}
+	err = c.log.HoldFirst(c.live, r.grant.Key(), func() (err error) {
+		a, err = c.append(ctx, &request{grant: r.grant, events: r.events, placed: r.placed, left: r.left})
+		return err
+	})
+	if err != nil {
+		c.deferral.ErrorContext(ctx, "facts of an agent could not be written", "agent", r.grant.Agent, "execution", r.grant.Execution, "err", err)
+	}
+	return a, err
 }
 
 // weighs reports whether decisions and limits are made on the event, or it is one.

@@ -32,7 +32,10 @@ func newLibrary(t testing.TB, opts ...Option) *library {
 
 // over returns the library on the store, as a node that has just started.
 func over(store *cachetest.Store, opts ...Option) *library {
-	log := threadlog.New(store)
+	log := threadlog.New(store, threadlog.WithRoom(func(context.Context) bool {
+		l, lags := store.Backend.(*laggard)
+		return lags && l.fails.Load() > 0
+	}))
 	return &library{
 		Controller: New(log, cache.New(log, 0), nil, opts...), store: store,
 		key: mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()},

@@ -90,7 +90,7 @@ func (s *Threads) AppendEvents(ctx context.Context, req *meshv1.AppendEventsRequ
 		add = s.admits.Accept
 	}
 	var added admission.Admitted
-	err = s.log.Hold(ctx, func() error { // the agent is at work on what was accepted
+	err = s.log.Hold(ctx, g.Key(), func() error { // the agent is at work on what was accepted
 		events, err := eventsOf(op, req)
 		if err != nil {
 			return err

@@ -22,6 +22,7 @@ type Log struct {
 	buffers sync.Pool // of *[]byte: where batches are encoded
 	added   func(mesh.ThreadKey, []*mesh.Event, time.Duration)
 	full    func(context.Context) bool
+	owed    debt
 
 	mu       sync.RWMutex // guards the fields below
 	topics   map[mesh.ThreadKey]*topic

@@ -2,6 +2,7 @@ package threadlog
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"agentmesh/mesh"
@@ -19,10 +20,27 @@ const (
 	holdWait  = 100 * time.Millisecond
 )
 
-// Hold calls add, which appends to the log, and calls it again as often as there was no room
+// Hold calls add, which appends to the thread, and calls it again as often as there was no room
 // for that: what was accepted waits for room, however long, and what is new is refused. add
 // must be one that can be called again where it has failed.
-func (l *Log) Hold(ctx context.Context, add func() error) error {
+func (l *Log) Hold(ctx context.Context, key mesh.ThreadKey, add func() error) error {
+	return l.hold(ctx, func() error {
+		if l.owed.has(key) {
+			return mesh.Errorf(mesh.Unavailable, "threadlog.Hold", "what was accepted before waits for room on the disk")
+		}
+		return add()
+	})
+}
+
+// HoldFirst is Hold for what has its place in the thread already: until add has returned without
+// an error, or ctx is done, all that is held of the thread waits for it.
+func (l *Log) HoldFirst(ctx context.Context, key mesh.ThreadKey, add func() error) error {
+	l.owed.note(key, 1)
+	defer l.owed.note(key, -1)
+	return l.hold(ctx, add)
+}
+
+func (l *Log) hold(ctx context.Context, add func() error) error {
 	for tries := 0; ; {
 		err := add()
 		if l.full == nil || !mesh.IsCode(err, mesh.Unavailable) {
@@ -39,4 +57,27 @@ func (l *Log) Hold(ctx context.Context, add func() error) error {
 			return err
 		}
 	}
+}
+
+// A debt says of which threads something waits that comes before all else of them.
+type debt struct {
+	mu sync.Mutex
+	of map[mesh.ThreadKey]int
+}
+
+func (d *debt) note(key mesh.ThreadKey, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = map[mesh.ThreadKey]int{}
+	}
+	if d.of[key] += n; d.of[key] == 0 {
+		delete(d.of, key)
+	}
+}
+
+func (d *debt) has(key mesh.ThreadKey) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.of[key] > 0
 }

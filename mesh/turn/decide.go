@@ -13,7 +13,7 @@ import (
 // first decision, and waits while there is no room in the log. Once a later claim stands it
 // returns Conflict.
 func (d *driver) decide(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {
-	return d.Log.Hold(ctx, func() error { return d.decideNow(ctx, f) })
+	return d.Log.Hold(ctx, d.key, func() error { return d.decideNow(ctx, f) })
 }
 
 func (d *driver) decideNow(ctx context.Context, f func(*thread.State, *cache.Decision) error) error {

@@ -35,7 +35,7 @@ func (j *journal) Append(ctx context.Context, events []*mesh.Event) error {
 		fit = fit[:len(fit)-1]
 	}
 	if len(fit) > 0 {
-		err := j.log.Hold(ctx, func() error {
+		err := j.log.Hold(ctx, j.key, func() error {
 			_, err := j.log.Append(ctx, j.key, fit, threadlog.AppendOptions{Epoch: j.epoch})
 			return err
 		})

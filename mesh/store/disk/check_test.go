@@ -202,7 +202,8 @@ func TestAForgedLogIsNotServed(t *testing.T) {
 				return
 			}
 			<-s.ended
-			if s.Health().Damage == nil {
+			// A value may have left the log before the check came by: mesh.db has it.
+			if s.Health().Damage == nil && (name != "a value" || logHas(t, s, 8)) {
 				t.Error("nothing is found")
 			}
 			if err := s.Close(); err != nil {
@@ -210,6 +211,15 @@ func TestAForgedLogIsNotServed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// logHas reports whether the record is in the log, with its data.
+func logHas(t *testing.T, s *Store, n int64) (has bool) {
+	t.Helper()
+	if err := s.log.Read([]int64{n}, func(int64, segment.Record) bool { has = true; return true }); err != nil {
+		t.Fatal(err)
+	}
+	return has
 }
 
 // readForged reads threads of which nothing was checked: what is served is what writeSmall wrote.

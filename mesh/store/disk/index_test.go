@@ -36,12 +36,19 @@ type whole struct {
 	Unswept    bool
 }
 
+// keptUpTo is up to where the index file has the log.
+func keptUpTo(s *Store) mesh.Pos {
+	s.saving.Lock() // a checkpoint may be at work
+	defer s.saving.Unlock()
+	return s.threads.has.upTo
+}
+
 // indexOf brings the index of the store into its file, and reads it there.
 func indexOf(t *testing.T, s *Store) whole {
 	t.Helper()
 	s.checkpoint()
-	if s.threads.has.upTo != s.book.Last() {
-		t.Fatalf("the index file has %d of %d", s.threads.has.upTo, s.book.Last())
+	if has := keptUpTo(s); has != s.book.Last() {
+		t.Fatalf("the index file has %d of %d", has, s.book.Last())
 	}
 	w := whole{Threads: map[mesh.ThreadKey]memindex.Part{}, Links: map[mesh.ThreadKey]memindex.Link{}, Last: s.book.Last(),
 		Records: s.book.Records(), Chain: s.chain.sum, Unfinished: s.book.Unfinished(0, 1<<20)}

@@ -127,7 +127,7 @@ func TestACheckpointThatFailsIsMadeLater(t *testing.T) {
 			}
 		}
 	}
-	was := s.threads.has.upTo
+	was := keptUpTo(s)
 	room := fillUp(t, dir)
 	add()
 	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
@@ -136,8 +136,8 @@ func TestACheckpointThatFailsIsMadeLater(t *testing.T) {
 	for range 3 {
 		s.checkpoint()
 	}
-	if s.threads.has.upTo != was || s.Health().Fault != nil {
-		t.Fatalf("without room the index came from %d to %d, its health is %+v", was, s.threads.has.upTo, s.Health())
+	if has := keptUpTo(s); has != was || s.Health().Fault != nil {
+		t.Fatalf("without room the index came from %d to %d, its health is %+v", was, has, s.Health())
 	}
 	add()
 	wantIndex(t, path)
