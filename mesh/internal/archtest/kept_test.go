@@ -74,6 +74,7 @@ var keeps = map[string]fate{
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads},
 	"mesh/thread/cache States.held":             {asItLives, withThreads},
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads},
 	"mesh/threadlog window.threads":             {asItLives, withThreads},
 	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads},

@@ -102,7 +102,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog", "gen/mesh/v1", "mesh/audit"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/thread/checkpoint", "mesh/thread/tasks", "mesh/threadlog", "gen/mesh/v1", "mesh/audit"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/checkpoint"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -49,7 +50,7 @@ func (c Chown) Run(ctx context.Context, logger *slog.Logger) (moved []Moved, err
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", c.Data)
 	}
-	store, err := disk.Open(path, disk.Options{Logger: logger})
+	store, err := disk.Open(path, disk.Options{Logger: logger, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return nil, err
 	}

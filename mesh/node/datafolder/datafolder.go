@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/thread/checkpoint"
 )
 
 // file is the data file in the folder; the log is beside it, and so is the folder of
@@ -28,7 +29,7 @@ const (
 // Opener returns what opens the folder of a node's settings. The logger may be nil.
 func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Backend, error) {
 	return func(cfg node.Config, address string) (node.Backend, error) {
-		store, err := disk.Open(filepath.Join(cfg.Data, file), disk.Options{Address: address, Logger: logger})
+		store, err := disk.Open(filepath.Join(cfg.Data, file), disk.Options{Address: address, Logger: logger, Remade: checkpoint.Kinds()})
 		if err != nil {
 			return node.Backend{}, err
 		}

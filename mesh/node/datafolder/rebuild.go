@@ -10,6 +10,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/thread/checkpoint"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 )
@@ -24,7 +25,7 @@ func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, 
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", dir)
 	}
-	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true})
+	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return 0, err
 	}

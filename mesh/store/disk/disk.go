@@ -52,6 +52,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Rebuild makes the index of the log, whatever the index file has.
 	Rebuild bool
+	// Remade are kinds of values of the operator's own tenant that whoever keeps them makes
+	// again: they are not verified at start but when they are read, and one that is damaged
+	// has no data then.
+	Remade []string
 
 	// By default all, the real disk, and the size of package segment; tests have
 	// others.

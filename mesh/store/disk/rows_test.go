@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/state"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
@@ -189,6 +190,61 @@ func TestVerifyFindsRowsThatAreNotThoseThatWereWritten(t *testing.T) {
 		}
 		if tt.found == "" && len(v.Findings) > 0 || tt.found != "" && (len(v.Findings) != 1 || v.Findings[0].Where != "mesh.rows" || !strings.Contains(v.Findings[0].What, tt.found)) {
 			t.Errorf("%s: %v", name, v.Findings)
+		}
+	}
+}
+
+// finding C6: values that can be made again lengthen no start: they are verified when they are
+// read, and one that is damaged has nothing then, and can be written and deleted. All others are
+// verified at start, as those are by an offline look.
+func TestValuesThatAreMadeAgainAreVerifiedWhenTheyAreRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	opts := Options{Remade: []string{"cache"}, unchecked: true}
+	s, err := Open(path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []state.Key{{Kind: "cach", Name: "a"}, {Kind: "cache", Name: "a"}, {Kind: "cache", Name: "b"}, {Kind: "caches", Name: "a"}, {Tenant: "acme", Kind: "cache", Name: "a"}}
+	for _, key := range keys {
+		if _, err := s.PutState(t.Context(), key, []byte("data"), state.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		path := copyOf(t, path)
+		err := rewrite(path, func(tx *bolt.Tx) error {
+			b := bytes.Clone(tx.Bucket(bucketState).Get(stateKey(key)))
+			b[len(b)-1] ^= 1
+			return tx.Bucket(bucketState).Put(stateKey(key), b)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := Verify(path); err != nil || len(v.Findings) != 1 {
+			t.Errorf("%v: an offline look finds %v, %v", key, v, err)
+		}
+		s, err := Open(path, opts)
+		if again := i == 1 || i == 2; !again {
+			if !mesh.IsCode(err, mesh.Precondition) {
+				t.Errorf("%v is damaged: %v", key, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%v is damaged: %v", key, err)
+		}
+		v, err := s.GetState(t.Context(), key)
+		items, _, listErr := s.ListState(t.Context(), state.Page{Kind: "cache", Limit: 10})
+		if err != nil || len(v.Data) > 0 || listErr != nil || len(items) != 2 {
+			t.Errorf("%v is read as %q, %v; listed are %v, %v", key, v.Data, err, items, listErr)
+		}
+		_, putErr := s.PutState(t.Context(), key, []byte("again"), state.AnyVersion)
+		v, err = s.GetState(t.Context(), key)
+		if err := errors.Join(putErr, err, s.DeleteState(t.Context(), key, state.AnyVersion), s.Close()); err != nil || string(v.Data) != "again" {
+			t.Errorf("%v is then %q, %v", key, v.Data, err)
 		}
 	}
 }

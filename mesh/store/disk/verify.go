@@ -58,7 +58,7 @@ func (v *Verified) hash(n int64) (l memindex.Link) {
 // be read.
 func Verify(path string) (*Verified, error) {
 	w := &verifier{v: new(Verified), threads: map[mesh.ThreadKey]*seen{}, gone: map[int64]bool{}, last: "the beginning"}
-	_, saved, err := verifyFile(path, firstVersion+len(migrations))
+	_, saved, err := verifyFile(path, firstVersion+len(migrations), nil)
 	if err != nil {
 		w.v.find("the data file", "%v", err)
 	}
