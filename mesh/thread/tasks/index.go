@@ -22,6 +22,7 @@ type Index struct {
 	// looks for what was deleted, or takes what is to be kept.
 	changing chan struct{}
 	keeping  chan struct{} // likewise: whoever keeps rows
+	due      chan struct{} // capacity 1: rows are to be kept
 
 	mu        sync.Mutex // guards the fields below
 	applied   mesh.Pos
@@ -54,7 +55,7 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger, opts ...Option) (*
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	x := &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), keeping: make(chan struct{}, 1)}
+	x := &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), keeping: make(chan struct{}, 1), due: make(chan struct{}, 1)}
 	for _, o := range opts {
 		o(x)
 	}
@@ -87,9 +88,12 @@ const (
 )
 
 // Run keeps the index near the end of the log until ctx is done, so that List
-// has little to read, and its rows not far behind. It starts no goroutine. A log that cannot be
-// read is logged and tried again: List returns the error to those who need to know.
+// has little to read, and its rows not far behind. When it returns, nothing of it runs. A log
+// that cannot be read is logged and tried again: List returns the error to those who need to know.
 func (x *Index) Run(ctx context.Context) error {
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { x.keepRows(ctx) })
 	for ctx.Err() == nil {
 		err := x.readAll(ctx)
 		if err == nil {
@@ -124,7 +128,7 @@ func (x *Index) position() mesh.Pos {
 	return x.applied
 }
 
-// readAll applies the log up to its end, and keeps rows when there are many that are not.
+// readAll applies the log up to its end.
 func (x *Index) readAll(ctx context.Context) error {
 	for more := true; more; {
 		var err error
@@ -132,12 +136,28 @@ func (x *Index) readAll(ctx context.Context) error {
 			return err
 		}
 		if x.isDue(!more) {
-			if err := x.Keep(ctx); err != nil && ctx.Err() == nil {
-				x.logger.WarnContext(ctx, "rows of tasks not kept; the next start reads more of the log", "err", err)
+			select {
+			case x.due <- struct{}{}:
+			default:
 			}
 		}
 	}
 	return nil
+}
+
+// keepRows keeps rows when there are many that are not, until ctx is done. Whoever reads the log
+// goes on meanwhile: what it falls behind it would have to decode again.
+func (x *Index) keepRows(ctx context.Context) {
+	for {
+		select {
+		case <-x.due:
+		case <-ctx.Done():
+			return
+		}
+		if err := x.Keep(ctx); err != nil && ctx.Err() == nil {
+			x.logger.WarnContext(ctx, "rows of tasks not kept; the next start reads more of the log", "err", err)
+		}
+	}
 }
 
 // read applies the log up to the position, or to its end if that comes first.

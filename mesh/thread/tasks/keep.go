@@ -27,7 +27,7 @@ type Pages interface {
 // there are no more. What a killed process has applied since is read from the log again.
 const (
 	keepPages  = 8192
-	keepEvents = 8192
+	keepEvents = 32768
 )
 
 var errRow = errors.New("a row is missing or damaged")

@@ -43,11 +43,16 @@ func cutName(s string) (name, rest string) {
 
 // rowKey is the key of a row, or what begins those, by names.
 func rowKey(sort byte, tenant mesh.TenantID, names ...string) string {
-	b := name([]byte{sort}, string(tenant))
+	var room [192]byte // on the stack
+	return string(appendKey(room[:0], sort, tenant, names...))
+}
+
+func appendKey(b []byte, sort byte, tenant mesh.TenantID, names ...string) []byte {
+	b = name(append(b, sort), string(tenant))
 	for _, n := range names {
 		b = name(b, n)
 	}
-	return string(b)
+	return b
 }
 
 func threadKey(sort byte, key mesh.ThreadKey) string { return rowKey(sort, key.Tenant, key.ID) }
@@ -99,9 +104,16 @@ func (e *entry) places(tenant mesh.TenantID, a *thread.Access) (all []string) {
 	if e.agent == "" {
 		agents = agents[:1]
 	}
+	var room [256]byte
+	all = make([]string, 0, 4*len(who))
 	for _, w := range who {
 		for _, agent := range agents {
-			all = append(all, listKey(tenant, w, agent, 0)+e.place.key(), listKey(tenant, w, agent, e.state)+e.place.key())
+			b := append(appendKey(room[:0], rowPlace, tenant, w, agent), 0)
+			at := len(b) - 1 // of the state
+			b = e.place.append(b)
+			all = append(all, string(b))
+			b[at] = byte(e.state)
+			all = append(all, string(b))
 		}
 	}
 	return all
@@ -111,11 +123,13 @@ func byMemberOf(user string) string { return string(byMember) + user }
 
 // listKey begins the keys of a list.
 func listKey(tenant mesh.TenantID, who, agent string, state mesh.TaskState) string {
-	return rowKey(rowPlace, tenant, who, agent) + string(rune(state))
+	return rowKey(rowPlace, tenant, who, agent) + string([]byte{byte(state)})
 }
 
-// key orders places as compare does.
-func (p place) key() string { return timeKey(p.at) + string(p.id) }
+// append appends what orders places as compare does.
+func (p place) append(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(b, ^(uint64(p.at)^1<<63)), p.id...)
+}
 
 func timeKey(at int64) string {
 	return string(binary.BigEndian.AppendUint64(nil, ^(uint64(at) ^ 1<<63)))

@@ -87,7 +87,7 @@ func (x *Index) page(q *Query, after *place) (page Page) {
 			beyond, from := q.beyond(list), list
 			page.Total += x.table.Count(list, beyond)
 			if after != nil {
-				from = list + after.key() + "\x00"
+				from = string(after.append([]byte(list))) + "\x00"
 			}
 			n := 0
 			for key, id := range x.table.Range(from, beyond) {
