@@ -323,42 +323,6 @@ func AgentAwaited(agent string) string { return Sprintf("Waiting for %s to retur
 // SendAgain ends a clause where a task had no effect.
 func SendAgain(what string) string { return what + Sprintf("; send the message again.") }
 
-// CallOutcomes are the skill calls of a task that was interrupted.
-type CallOutcomes struct {
-	Done, Failed, Unknown []string
-}
-
-// Interrupted tells the user what happened, what became of the calls, and what to
-// do. What happened is a clause.
-func Interrupted(what string, f CallOutcomes) string {
-	if len(f.Done)+len(f.Failed)+len(f.Unknown) == 0 {
-		return SendAgain(what)
-	}
-	said, remedy := what+".", Sprintf("Ask only for what is missing")
-	if len(f.Done) > 0 {
-		said += Sprintf(" Done before that: %s.", named(f.Done))
-	}
-	if len(f.Failed) > 0 {
-		said += Sprintf(" Failed before that: %s.", named(f.Failed))
-	}
-	if len(f.Unknown) > 0 {
-		said += Sprintf(" It is not known whether this had its effect: %s.", named(f.Unknown))
-		remedy = Sprintf("Find that out, and then ask only for what is missing")
-	}
-	return said + " " + remedy + Sprintf(": the same message again could have its effects twice.")
-}
-
-// maxNamed bounds the calls that a sentence names.
-const maxNamed = 8
-
-func named(calls []string) string {
-	said := strings.Join(calls[:min(len(calls), maxNamed)], "; ")
-	if more := len(calls) - maxNamed; more > 0 {
-		said += Sprintf("; and %d more", more)
-	}
-	return said
-}
-
 // CutOff is how a task ends whose agent is gone.
 func CutOff() string { return Sprintf("The task was cut off.") }
 
