@@ -117,7 +117,7 @@ func TestAPageThatIsMissingOrNoneIsTold(t *testing.T) {
 	whole := maps.Clone(kept)
 	for key := range whole {
 		for what, b := range map[string][]byte{"missing": nil, "empty": {}, "cut": whole[key][:len(whole[key])/2], "of another form": append([]byte{9}, whole[key]...)} {
-			kept := pages(maps.Clone(whole))
+			kept := maps.Clone(whole)
 			if kept[key] = b; b == nil {
 				delete(kept, key)
 			}
@@ -147,7 +147,7 @@ func FuzzPage(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		kept := pages(maps.Clone(kept))
+		kept := maps.Clone(kept)
 		for key := range kept {
 			if key != "head" {
 				kept[key] = b

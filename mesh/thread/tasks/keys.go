@@ -21,7 +21,7 @@ const (
 	rowSummary = 's' // tenant, thread: what package cache made
 )
 
-// Who may read tasks: those who read all, all, and a user.
+// Who may read tasks: those with a role for it, everybody, and a user.
 const (
 	byRole   = '*'
 	byAll    = 'r'
@@ -141,7 +141,7 @@ func placeOf(key string) place {
 }
 
 // lists are what begins the keys of the lists in which the query's tasks are; none is in two.
-func (q *Query) lists() (all []string) {
+func (q Query) lists() (all []string) {
 	who := []string{string(byRole)}
 	if p := q.Caller; p.Grant == nil && !p.Can(mesh.ActAdminTenant) && !p.Can(mesh.ActReadTenant) {
 		who = []string{string(byAll), byMemberOf(p.User)}
@@ -153,7 +153,7 @@ func (q *Query) lists() (all []string) {
 }
 
 // beyond is the key after those of the list that are not before Since.
-func (q *Query) beyond(list string) string {
+func (q Query) beyond(list string) string {
 	if q.Since.IsZero() {
 		return rows.Beyond(list)
 	}
