@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/disk"
@@ -34,11 +35,22 @@ func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, 
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(rows.Ready(ctx), rows.Keep(ctx)); err != nil {
+	if err := makeRows(ctx, rows); err != nil {
 		return 0, err
 	}
 	if err := store.WaitChecked(ctx); err != nil {
 		return 0, err
 	}
 	return store.Records(), store.Health().Damage
+}
+
+// makeRows makes all rows of the log, and keeps them on the way, so that they need little memory.
+func makeRows(ctx context.Context, rows *tasks.Index) (err error) {
+	running, stop := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { err = rows.Run(running) })
+	ready := rows.Ready(ctx)
+	stop()
+	keeper.Wait()
+	return errors.Join(ready, err, rows.Keep(ctx))
 }
