@@ -222,7 +222,7 @@ func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 		"a data folder below a file":        {[]string{"--data", "file/data"}, exitFailure, `data folder file/data cannot be made; .*--data`},
 		"a gRPC port that is taken":         {[]string{"--grpc", taken.Addr().String()}, exitFailure, `cannot listen on ` + taken.Addr().String() + `.*--grpc`},
 		"an HTTP port that is taken":        {[]string{"--http", taken.Addr().String()}, exitFailure, `cannot listen on ` + taken.Addr().String() + `.*--http`},
-		"a damaged database":                {[]string{"--data", "damaged"}, exitFailure, `damaged/mesh.db is damaged and was left as it is; move it away and restore a copy`},
+		"a damaged database":                {[]string{"--data", "damaged"}, exitFailure, `damaged/mesh.db is damaged and was left as it is; 'mesh data verify' says where; move it away and restore a copy`},
 		"an unknown field":                  {[]string{"--config", "unknown.yaml"}, exitUsage, `unknown.yaml:2: .*ratelimit`},
 		"a malformed file":                  {[]string{"--config", "broken.yaml"}, exitUsage, `broken.yaml`},
 		"settings of no agent":              {[]string{"--config", "agents.yaml"}, exitUsage, `agents.yaml:1: agents.wroker: has settings of "wroker", which is no agent; did you mean worker\?`},

@@ -19,7 +19,8 @@ func (a *app) rebuildCommand() *cobra.Command {
 that does not run, and checks all that is in the log. A mesh does so itself when it starts
 and a file is missing or damaged; nothing that was said is in these files alone.
 
-It repairs nothing: what is damaged in the log is told, and stays as it is.`,
+It repairs nothing: what is damaged in the log stays as it is, and so does mesh.index
+then, without which no mesh starts on such a log. 'mesh data verify' says what is damaged.`,
 		Example: `  mesh data rebuild --data /var/lib/mesh`,
 		Args:    cobra.NoArgs,
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 )
 
 func (a *app) usersEraseCommand() *cobra.Command {
@@ -77,7 +78,11 @@ func (c *client) eraseUser(ctx context.Context, user string, dry, yes, asJSON bo
 	}
 	all, err := c.erasePages(ctx, user)
 	if err != nil {
-		a.notef("what is left of %s goes when this is run again; until then nothing is begun for that user\n", oneLine(user))
+		switch mesh.CodeOf(err) {
+		case mesh.Invalid, mesh.Denied, mesh.Unauthenticated: // nothing was begun
+		default:
+			a.notef("if it was begun, what is left of %s goes when this is run again; until then nothing is begun for that user\n", oneLine(user))
+		}
 		return err
 	}
 	return told("removed of %s:", all)

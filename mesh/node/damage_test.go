@@ -50,7 +50,7 @@ func TestADamagedConversationIsClosedAndOthersGoOn(t *testing.T) {
 	}
 	m = start(t, config(data), agents)
 	eventually(t, func() error {
-		if resp, text := fetch(t, m.web(), func(r *http.Request) { r.URL.Path = "/readyz" }); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "damaged") {
+		if resp, text := fetch(t, m.web(), func(r *http.Request) { r.URL.Path = "/readyz" }); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, `"warnings":["data"]`) {
 			return errors.New(text)
 		}
 		return nil

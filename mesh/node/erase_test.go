@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text/texttest"
 )
 
 // A cutter is a holder of which an erasure fails, as long as it cuts.
@@ -106,10 +107,10 @@ func TestAUserIsErasedAndNobodyElse(t *testing.T) {
 	if _, err := a2a.ListTasks(as(plain(t), "a"), &a2apb.ListTasksRequest{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a lists tasks: %v", err)
 	}
-	if _, got := post(t, m, "/message:send", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`, of("a")...); !strings.Contains(got, "being erased") {
+	if _, got := post(t, m, "/message:send", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`, of("a")...); !texttest.Has(got, "being erased") {
 		t.Errorf("a sends over REST: %s", got)
 	}
-	if _, got := post(t, m, "/", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}}`, of("a")...); !strings.Contains(got, "being erased") {
+	if _, got := post(t, m, "/", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}}`, of("a")...); !texttest.Has(got, "being erased") {
 		t.Errorf("a sends over JSON-RPC: %s", got)
 	}
 	for _, who := range []string{"b", "eve", "admin"} {

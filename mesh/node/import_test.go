@@ -20,6 +20,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/text/texttest"
 )
 
 // eventsOf reads the whole thread.
@@ -173,7 +174,7 @@ func TestNothingGoesOnByItselfOfWhatIsImported(t *testing.T) {
 			}
 		}
 		task, err := a2a.GetTask(as(plain(t), "a"), &a2apb.GetTaskRequest{Id: x.task})
-		if err != nil || task.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_FAILED || !strings.Contains(textOf(task.GetStatus().GetMessage().GetParts()), "brought here") {
+		if err != nil || task.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_FAILED || !texttest.Has(textOf(task.GetStatus().GetMessage().GetParts()), "brought here") {
 			t.Errorf("%d events: the task is %v, %v", n, task.GetStatus(), err)
 		}
 		if now, err := threads.GetThread(admin, &meshv1.GetThreadRequest{ThreadId: x.thread}); err != nil || now.GetThread().GetSeq() != got.GetThread().GetSeq() {

@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -39,16 +40,23 @@ type EraserConfig struct {
 }
 
 // An Eraser removes what is kept of users. Use NewEraser. It may be used concurrently.
-type Eraser struct{ EraserConfig }
+type Eraser struct {
+	EraserConfig
+	mu   sync.Mutex
+	busy map[mesh.Owner]chan struct{} // who is being erased; closed when that call has ended
+}
 
 // NewEraser returns an Eraser.
-func NewEraser(c EraserConfig) *Eraser { return &Eraser{c} }
+func NewEraser(c EraserConfig) *Eraser {
+	return &Eraser{EraserConfig: c, busy: map[mesh.Owner]chan struct{}{}}
+}
 
 // The kinds of what an Eraser removes itself.
 const (
 	heldTasks   = "tasks canceled"
 	heldShared  = "shares in threads of others"
 	heldThreads = "threads"
+	heldDamaged = "damaged threads, which stay"
 )
 
 // An Erasure says what was removed, or would be. With More the work is not at its end, and
@@ -84,26 +92,37 @@ const rounds = 8
 // or counts it alone. The user is marked before anything goes, and until nothing is found any
 // more. An error leaves the mark: the user begins nothing until Erase is called again and
 // comes to its end. Errors: Invalid for an owner without a user; Timeout or Precondition if
-// an agent does not let go of its work; those of the stores.
+// an agent does not let go of its work; DataLoss if all went but threads that are damaged;
+// those of the stores.
 func (e *Eraser) Erase(ctx context.Context, o mesh.Owner, countOnly bool) (all Erasure, err error) {
 	const op = "retention.Erase"
 	if o.User == "" {
 		return all, mesh.InvalidField(op, "user", "is missing; name whom to erase")
 	}
 	if countOnly {
-		err := e.pass(ctx, o, true, &all)
+		_, err := e.pass(ctx, o, true, &all)
 		return all, mesh.Wrap(op, err)
 	}
+	end, err := e.alone(ctx, o)
+	if err != nil {
+		return all, mesh.Wrap(op, err)
+	}
+	defer end()
 	if err := e.Mark(ctx, o.Tenant, o.User, time.Now()); err != nil {
 		return all, mesh.Wrap(op, err)
 	}
 	for range rounds {
 		before := all.count()
-		if err := e.pass(ctx, o, false, &all); err != nil || all.More {
+		found, err := e.pass(ctx, o, false, &all)
+		if err != nil || all.More {
 			return all, mesh.Wrap(op, err)
 		}
-		if all.count() > before {
+		if all.count() > before || found.left {
 			continue
+		}
+		if found.damaged > 0 {
+			return all, mesh.Errorf(mesh.DataLoss, op, "all else of the user %s is removed, but %d conversations are damaged that are the user's, or of which nobody can tell whose they are; "+
+				"nothing is begun for that user until the node's operator has restored a copy and this was called again", o.User, found.damaged)
 		}
 		// From here on the user is as one who never was; only credentials are left.
 		if err := e.Revoke(ctx, o); err != nil {
@@ -114,34 +133,62 @@ func (e *Eraser) Erase(ctx context.Context, o mesh.Owner, countOnly bool) (all E
 	return all, mesh.Errorf(mesh.Precondition, op, "something of the user %s is written again and again; end what does that, and call again", o.User)
 }
 
-// pass removes, or counts, what there is now.
-func (e *Eraser) pass(ctx context.Context, o mesh.Owner, countOnly bool, to *Erasure) error {
-	found, err := e.look(ctx, o)
+// alone waits until nobody else erases the owner here, who would take away files and the mark
+// while they are needed, and says how others are let in.
+func (e *Eraser) alone(ctx context.Context, o mesh.Owner) (end func(), err error) {
+	for {
+		e.mu.Lock()
+		other := e.busy[o]
+		if other == nil {
+			mine := make(chan struct{})
+			e.busy[o] = mine
+			e.mu.Unlock()
+			return func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.busy, o)
+				close(mine)
+			}, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// pass removes, or counts, what there is now, and returns what it found.
+func (e *Eraser) pass(ctx context.Context, o mesh.Owner, countOnly bool, to *Erasure) (found threadsOf, err error) {
+	found, err = e.look(ctx, o)
 	if err != nil {
-		return err
+		return found, err
 	}
 	if countOnly {
 		to.add(heldTasks, len(found.tasks))
 		to.add(heldShared, len(found.shared))
 		to.add(heldThreads, len(found.owned))
-		return e.holders(ctx, o, true, to)
+		to.add(heldDamaged, found.damaged)
+		return found, e.holders(ctx, o, true, to)
 	}
 	for _, task := range found.tasks {
 		if err := e.cancel(ctx, task); err != nil {
-			return err
+			return found, err
 		}
 		to.add(heldTasks, 1)
 	}
 	if err := e.holders(ctx, o, false, to); err != nil {
-		return err
+		return found, err
 	}
 	for _, key := range found.shared {
 		if err := e.leave(ctx, o, key); err != nil {
-			return err
+			return found, err
 		}
 		to.add(heldShared, 1)
 	}
-	return e.threads(ctx, o, found.owned, to)
+	found.left, err = e.threads(ctx, o, found.owned, to)
+	return found, err
 }
 
 func (e *Eraser) holders(ctx context.Context, o mesh.Owner, countOnly bool, to *Erasure) error {
@@ -161,6 +208,8 @@ func (e *Eraser) holders(ctx context.Context, o mesh.Owner, countOnly bool, to *
 type threadsOf struct {
 	owned, shared []mesh.ThreadKey
 	tasks         []mesh.ExecutionID // that are not over: all in owned ones, the user's in others
+	damaged       int                // threads beside these that are closed, and are the user's or may be
+	left          bool               // some of owned did not go, since something came in between
 }
 
 // look goes through the threads of the tenant.
@@ -173,19 +222,9 @@ func (e *Eraser) look(ctx context.Context, o mesh.Owner) (found threadsOf, err e
 		}
 		for _, info := range infos {
 			before = info.LastPos
-			a, err := e.Access(ctx, info.Key)
-			if err != nil {
-				return found, err
-			}
-			switch {
-			case a.Owner == o.User:
-				found.owned = append(found.owned, info.Key)
-			case slices.Contains(a.Participants, o.User):
-				found.shared = append(found.shared, info.Key)
-			default:
-				continue
-			}
-			if err := e.open(ctx, o, info.Key, &found); err != nil {
+			if err := e.sort(ctx, o, info.Key, &found); mesh.IsCode(err, mesh.DataLoss) {
+				found.damaged++
+			} else if err != nil {
 				return found, err
 			}
 		}
@@ -199,7 +238,8 @@ func (e *Eraser) look(ctx context.Context, o mesh.Owner) (found threadsOf, err e
 		}
 		for _, u := range list {
 			if after = u.Pos; u.Key.Tenant == o.Tenant {
-				if err := e.open(ctx, o, u.Key, &found); err != nil {
+				err := e.open(ctx, o, u.Key, &found)
+				if err != nil && !mesh.IsCode(err, mesh.DataLoss) { // nothing goes on in a damaged one
 					return found, err
 				}
 			}
@@ -209,8 +249,42 @@ func (e *Eraser) look(ctx context.Context, o mesh.Owner) (found threadsOf, err e
 	return found, nil
 }
 
+// sort adds the thread, if it is one of the user's, with its open tasks. The error is DataLoss
+// for one that is damaged and is the user's, or may be: what said so may be what is lost.
+func (e *Eraser) sort(ctx context.Context, o mesh.Owner, key mesh.ThreadKey, to *threadsOf) error {
+	a, err := e.Access(ctx, key)
+	if err != nil {
+		return err
+	}
+	shared := slices.Contains(a.Participants, o.User)
+	switch {
+	case a.Owner == "" && !shared:
+		return e.whole(ctx, key)
+	case a.Owner != o.User && !shared:
+		return nil
+	}
+	if err := e.open(ctx, o, key, to); err != nil {
+		return err
+	}
+	if a.Owner == o.User {
+		to.owned = append(to.owned, key)
+	} else {
+		to.shared = append(to.shared, key)
+	}
+	return nil
+}
+
+// whole returns a DataLoss error for a thread that is damaged, also if its state is in memory.
+func (e *Eraser) whole(ctx context.Context, key mesh.ThreadKey) error {
+	_, err := e.Deleter.log.Read(ctx, key, 0, 1)
+	return err
+}
+
 // open adds the tasks of the thread that are to be canceled.
 func (e *Eraser) open(ctx context.Context, o mesh.Owner, key mesh.ThreadKey, to *threadsOf) error {
+	if err := e.whole(ctx, key); err != nil {
+		return err
+	}
 	return e.Deleter.states.With(ctx, key, func(st *thread.State) error {
 		for _, t := range st.Turns() {
 			if !mesh.Terminal(t.State) && (t.User == o.User || st.Owner == o.User) && !slices.Contains(to.tasks, t.ID) {
@@ -249,8 +323,9 @@ func (e *Eraser) leave(ctx context.Context, o mesh.Owner, key mesh.ThreadKey) er
 // step is how many threads are deleted at a time.
 const step = 50
 
-// threads deletes the user's threads, at most MaxPage of them.
-func (e *Eraser) threads(ctx context.Context, o mesh.Owner, keys []mesh.ThreadKey, to *Erasure) error {
+// threads deletes the user's threads, at most MaxPage of them, and reports whether some are left
+// of these.
+func (e *Eraser) threads(ctx context.Context, o mesh.Owner, keys []mesh.ThreadKey, to *Erasure) (left bool, err error) {
 	to.More = len(keys) > MaxPage
 	may := func(_ mesh.ThreadKey, st *thread.State) bool { return st.Owner == o.User }
 	for page := range slices.Chunk(keys[:min(len(keys), MaxPage)], step) {
@@ -258,23 +333,24 @@ func (e *Eraser) threads(ctx context.Context, o mesh.Owner, keys []mesh.ThreadKe
 		for _, key := range page {
 			info, ok, err := e.Deleter.log.Info(ctx, key)
 			if err != nil {
-				return err
+				return left, err
 			}
 			if !ok {
 				continue
 			}
 			if err := e.Deleter.look(ctx, search{may: may}, victim{key: key, last: info.Last}, &due); err != nil {
-				return err
+				return left, err
 			}
 		}
 		if due.atWork > 0 {
-			return mesh.Errorf(mesh.Precondition, "retention.threads", "an agent is still at work in %d of the user's threads; call again in a moment", due.atWork)
+			return left, mesh.Errorf(mesh.Precondition, "retention.threads", "an agent is still at work in %d of the user's threads; call again in a moment", due.atWork)
 		}
 		n, err := e.Deleter.deleteAll(ctx, "", due.victims, may)
 		to.add(heldThreads, n)
+		left = left || n < len(page)
 		if err != nil {
-			return err
+			return left, err
 		}
 	}
-	return nil
+	return left, nil
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/audit"
 	"agentmesh/mesh/retention"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
@@ -30,9 +32,18 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	h := &house{world: newWorld(t), has: map[mesh.Owner]int{}, late: map[mesh.Owner]int{}, marked: map[mesh.Owner]bool{}}
+	h.begin()
+	return h
+}
+
+// begin makes the Eraser.
+func (h *house) begin() {
 	h.Eraser = retention.NewEraser(retention.EraserConfig{
 		Deleter: h.Deleter, Cancel: h.cancel, Holders: []retention.Holder{holder{h}},
 		Access: func(ctx context.Context, key mesh.ThreadKey) (a thread.Access, err error) {
+			if owner, damaged := h.lost.of[key]; damaged {
+				return thread.Access{Owner: owner}, nil
+			}
 			return a, h.states.With(ctx, key, func(st *thread.State) error { a = st.Access; return nil })
 		},
 		Mark: func(_ context.Context, tenant mesh.TenantID, user string, since time.Time) error {
@@ -44,7 +55,6 @@ func newHouse(t *testing.T) *house {
 		},
 		Revoke: func(_ context.Context, o mesh.Owner) error { h.tell("revoked " + o.User); return nil },
 	})
-	return h
 }
 
 func (h *house) tell(what string) { h.told = append(h.told, what) }
@@ -92,6 +102,37 @@ func (h *house) of(tenant mesh.TenantID, user string, state mesh.TaskState, othe
 	}
 	h.notes.add(key)
 	return key
+}
+
+// record remembers what it was told.
+type record struct {
+	mu     sync.Mutex
+	lines  []string
+	broken error
+	begins func() // called before deletions, or nil
+}
+
+func (r *record) Deletes(_ context.Context, rule string, keys []mesh.ThreadKey) (func([]audit.Deletion), error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return nil, r.broken
+	}
+	r.lines = append(r.lines, fmt.Sprintf("%d begin by %q", len(keys), rule))
+	if r.begins != nil {
+		r.begins()
+	}
+	return func(gone []audit.Deletion) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lines = append(r.lines, fmt.Sprintf("%d are done", len(gone)))
+	}, nil
+}
+
+func (r *record) is() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lines, "; ")
 }
 
 func held(e retention.Erasure) string {

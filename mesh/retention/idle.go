@@ -107,6 +107,9 @@ func (d *Deleter) find(ctx context.Context, s search) (out found, err error) {
 		for _, info := range infos {
 			after = info.LastPos
 			last, err := d.log.Read(ctx, info.Key, info.Last-1, 1)
+			if mesh.IsCode(err, mesh.DataLoss) { // it is closed, and stays
+				continue
+			}
 			if err != nil {
 				return out, err
 			}
@@ -135,9 +138,9 @@ func (d *Deleter) find(ctx context.Context, s search) (out found, err error) {
 	}
 }
 
-// look adds the thread to what was found, if it may go.
+// look adds the thread to what was found, if it may go. One that is damaged may not.
 func (d *Deleter) look(ctx context.Context, s search, v victim, to *found) error {
-	return d.states.With(ctx, v.key, func(st *thread.State) error {
+	err := d.states.With(ctx, v.key, func(st *thread.State) error {
 		switch {
 		case st.Seq != v.last || !s.may(v.key, st): // something happens in it just now, or it is not meant
 		case st.NextTurn() != nil:
@@ -147,4 +150,8 @@ func (d *Deleter) look(ctx context.Context, s search, v victim, to *found) error
 		}
 		return nil
 	})
+	if mesh.IsCode(err, mesh.DataLoss) {
+		return nil
+	}
+	return err
 }

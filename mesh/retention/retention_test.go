@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"agentmesh/mesh"
-	"agentmesh/mesh/audit"
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/retention"
 	"agentmesh/mesh/store/mem"
@@ -41,14 +40,21 @@ type world struct {
 	states *cache.States
 	notes  *notes
 	record *record
+	lost   lossy
 	*retention.Deleter
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, log: threadlog.New(mem.Open()), notes: &notes{of: map[mesh.ThreadKey]bool{}}, record: &record{}}
+	w := &world{t: t, lost: lossy{mem.Open(), map[mesh.ThreadKey]string{}}, notes: &notes{of: map[mesh.ThreadKey]bool{}}, record: &record{}}
+	w.open()
+	return w
+}
+
+// open makes all but the store, as the next process does.
+func (w *world) open() {
+	w.log = threadlog.New(w.lost)
 	w.states = cache.New(w.log, 0)
 	w.Deleter = retention.NewDeleter(w.log, w.states, w.record, slog.New(slog.DiscardHandler), w.notes)
-	return w
 }
 
 // thread makes a thread of acme's, with notes, whose turn came to the state, and ended that
@@ -152,33 +158,6 @@ func (n *notes) Kept(context.Context) iter.Seq2[mesh.ThreadKey, error] {
 			}
 		}
 	}
-}
-
-// record remembers what it was told.
-type record struct {
-	mu     sync.Mutex
-	lines  []string
-	broken error
-}
-
-func (r *record) Deletes(_ context.Context, rule string, keys []mesh.ThreadKey) (func([]audit.Deletion), error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.broken != nil {
-		return nil, r.broken
-	}
-	r.lines = append(r.lines, fmt.Sprintf("%d begin by %q", len(keys), rule))
-	return func(gone []audit.Deletion) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.lines = append(r.lines, fmt.Sprintf("%d are done", len(gone)))
-	}, nil
-}
-
-func (r *record) is() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.lines, "; ")
 }
 
 func anybody(mesh.ThreadKey, *thread.State) bool { return true }

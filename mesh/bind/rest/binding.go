@@ -126,12 +126,12 @@ func (f Framing) failure(st *status.Status) []byte {
 }
 
 // Decode reads ProtoJSON into m: camelCase or snake_case, unknown fields are
-// ignored, unknown names of enums are not. Its error names the field and where it is in raw.
+// ignored but in messages of mesh.v1, unknown names of enums are not. Its error names the field and where it is in raw.
 func Decode(raw []byte, m proto.Message) *status.Status {
 	if err := (codec{}).Unmarshal(raw, m); err != nil {
 		return parseFault(raw, err)
 	}
-	return unknownEnum(raw, m)
+	return unknownName(raw, m)
 }
 
 // AppendMessage appends m as ProtoJSON in the form that all bindings give to

@@ -29,7 +29,7 @@ const maxDepth = 1000
 
 // codec is the only marshaler of the router: ProtoJSON as A2A wants it
 // (A2A v1.0 §5.5 to §5.7). It reads camelCase and snake_case and ignores
-// unknown fields; it writes camelCase and omits what is unset.
+// unknown fields (see Decode for those of ours); it writes camelCase and omits what is unset.
 type codec struct{ contentType string }
 
 var _ runtime.Marshaler = codec{}

@@ -77,6 +77,7 @@ var keeps = map[string]fate{
 	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog lives.of":                   {asItLives, withThreads},
 	"mesh/threadlog window.threads":             {asItLives, withThreads},
+	"mesh/threadlog debt.of":                    {asItLives, withThreads},
 	"mesh/threadlog/memindex Draft.added":       {asItLives, withThreads},
 	"mesh/turn Runner.drivers":                  {asItLives, withThreads},
 	"mesh/turn Runner.waiting":                  {asItLives, withThreads},

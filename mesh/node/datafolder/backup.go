@@ -19,6 +19,9 @@ import (
 // Backup copies a folder that no node uses, to take, with what made says of who made it. The
 // error is NotFound if there is no such folder, and Precondition if a node uses it.
 func Backup(ctx context.Context, dir string, made *meshv1.BackupManifest, take backup.Take) error {
+	if err := notKept(dir); err != nil {
+		return err
+	}
 	return disk.CopyUnused(filepath.Join(dir, file), func(c disk.Copy) error {
 		acts, err := segment.List(filepath.Join(dir, record))
 		if err != nil {

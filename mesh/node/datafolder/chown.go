@@ -50,6 +50,9 @@ func (c Chown) Run(ctx context.Context, logger *slog.Logger) (moved []Moved, err
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", c.Data)
 	}
+	if err := notKept(c.Data); err != nil {
+		return nil, err
+	}
 	store, err := disk.Open(path, disk.Options{Logger: logger, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/backup"
 	"agentmesh/mesh/lease"
@@ -26,9 +27,22 @@ const (
 	record = "audit.log"
 )
 
+// notKept refuses the files of a backup, which would be damaged with what is written beside
+// them, if only a lock.
+func notKept(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err == nil && filepath.Base(abs) == backup.Data && backup.Is(filepath.Dir(abs)) {
+		return mesh.Errorf(mesh.Precondition, "datafolder.notKept", "%s is part of a backup, and is left as it is; make a data folder of that with 'mesh data restore %s --data FOLDER'", dir, filepath.Dir(abs))
+	}
+	return nil
+}
+
 // Opener returns what opens the folder of a node's settings. The logger may be nil.
 func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Backend, error) {
 	return func(cfg node.Config, address string) (node.Backend, error) {
+		if err := notKept(cfg.Data); err != nil {
+			return node.Backend{}, err
+		}
 		store, err := disk.Open(filepath.Join(cfg.Data, file), disk.Options{Address: address, Logger: logger, Remade: checkpoint.Kinds()})
 		if err != nil {
 			return node.Backend{}, err

@@ -26,6 +26,9 @@ func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, 
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, mesh.Errorf(mesh.NotFound, op, "there is no data folder %s; name it with --data", dir)
 	}
+	if err := notKept(dir); err != nil {
+		return 0, err
+	}
 	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return 0, err

@@ -69,4 +69,11 @@ func TestRebuildMakesTheIndexOfTheLogAndTellsWhatIsDamaged(t *testing.T) {
 	if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
 		t.Errorf("it was changed, %v", err)
 	}
+	s, err = disk.Open(path, disk.Options{})
+	if err != nil {
+		t.Fatalf("a folder that opened before opens no more: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

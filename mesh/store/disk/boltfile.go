@@ -82,12 +82,18 @@ func (x *boltFile) none() bool {
 	return x.db == nil
 }
 
-// discard removes the file: it is made of the log again.
-func (x *boltFile) discard() error {
+// forget closes the file and leaves it as it is.
+func (x *boltFile) forget() error {
 	err := x.close()
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.broken, x.spoiled = nil, false
-	x.mu.Unlock()
+	return err
+}
+
+// discard removes the file: it is made of the log again.
+func (x *boltFile) discard() error {
+	err := x.forget()
 	if rm := os.Remove(x.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 		return errors.Join(err, rm)
 	}

@@ -220,5 +220,5 @@ func (s *Store) closeFiles() error {
 // damaged is the error for a file or folder that cannot be read.
 func damaged(path string, err error) error {
 	return mesh.Errorf(mesh.Precondition, opOpen,
-		"The data file %s is damaged and was left as it is; move it away and restore a copy: %w", path, err)
+		"The data file %s is damaged and was left as it is; 'mesh data verify' says where; move it away and restore a copy: %w", path, err)
 }

@@ -111,6 +111,12 @@ func (x *index) create() error {
 	return x.boltFile.create(bucketMeta, bucketHeads, bucketParts)
 }
 
+// forget closes the file and leaves it as it is.
+func (x *index) forget() error {
+	x.has = indexed{}
+	return x.boltFile.forget()
+}
+
 // discard removes the file: it is made of the log again.
 func (x *index) discard() error {
 	x.has = indexed{}

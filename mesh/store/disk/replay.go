@@ -57,7 +57,11 @@ func (s *Store) openLog(saved mesh.Pos) error {
 		err = errors.New("there is none yet")
 	}
 	s.logger.Info("the index of threads is made of the log", "path", s.path, "because", err)
-	if err := x.discard(); err != nil {
+	drop := x.discard
+	if s.opts.Rebuild { // a damaged log cannot be read without the file, which goes when there is another
+		drop = x.forget
+	}
+	if err := drop(); err != nil {
 		return noFolder(filepath.Dir(s.path), err)
 	}
 	s.book, s.chain, s.pending, s.spent, s.unsaved = memindex.Book{}, chain{}, map[string]value{}, nil, 0

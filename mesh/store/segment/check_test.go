@@ -3,6 +3,7 @@ package segment
 import (
 	"bytes"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -95,6 +96,76 @@ func TestALogThatIsOpenedFromSomewhereHasAllOfIt(t *testing.T) {
 		}
 	}
 	wantSame(t, "in the end", want, all(t, l))
+}
+
+// manySegments makes a log of several full segments, and returns what is in it, by number.
+func manySegments(t *testing.T) (dir string, want map[int64]Record) {
+	t.Helper()
+	l := newTestLog(t, Options{Size: 1 << 12, Disk: unsynced{}})
+	want = map[int64]Record{}
+	for len(l.segs) < 5 {
+		rec := Record{Kind: 1, Data: bytes.Repeat([]byte{byte(l.last)}, 400)}
+		want[appendTo(t, l, rec)] = rec
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.dir, want
+}
+
+// finding C6: what was not read since the log was opened is in a copy of it all the same.
+func TestACopyHasWhatWasNotReadYet(t *testing.T) {
+	from, want := manySegments(t)
+	l, _ := opened(t, from, Options{Size: 1 << 12, Disk: unsynced{}, From: int64(len(want))})
+	files, _ := l.Files()
+	dir := t.TempDir()
+	for _, f := range files {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close(), os.WriteFile(filepath.Join(dir, f.Name), b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.segs[0].unread == 0 {
+		t.Error("the first segment was read before it was copied")
+	}
+	is, _ := reopen(t, dir, Options{Size: 1 << 12, Disk: unsynced{}})
+	wantSame(t, "the copy", want, all(t, is))
+}
+
+// finding C6: a record is dropped from a segment that was not read, while a sweep reads another
+// one: what is beside it stays.
+func TestASweepTakesNothingFromWhatWasNotRead(t *testing.T) {
+	dir, want := manySegments(t)
+	var l *Log
+	drop := func(n int64) {
+		l.Drop([]int64{n}, true)
+		delete(want, n)
+	}
+	dropped := false
+	l, _ = opened(t, dir, Options{Size: 1 << 12, Disk: unsynced{}, From: int64(len(want)), Spent: func(int64, byte) bool {
+		if !dropped { // the sweep reads the first segment
+			dropped = true
+			drop(l.segs[1].first)
+		}
+		return false
+	}})
+	drop(1)
+	for range 2 {
+		if err := l.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, "after a sweep", want, all(t, l))
+		if left := l.Unswept(); len(left) > 1 {
+			t.Errorf("left is %v", left)
+		}
+	}
+	if left := l.Unswept(); !dropped || left != nil {
+		t.Errorf("in the end is left: %v", left)
+	}
 }
 
 // drawn returns some of the numbers, ascending.

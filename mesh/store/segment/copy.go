@@ -33,6 +33,9 @@ func (l *Log) Files() (files []File, last int64) {
 	defer l.mu.RUnlock()
 	for i, seg := range l.segs {
 		f := File{Name: filepath.Base(seg.path), Size: seg.size, path: seg.path, end: seg.end}
+		if seg.unread > 0 { // where it ends is not known yet; nothing is added to it
+			f.end = seg.size
+		}
 		if i == len(l.segs)-1 && len(seg.offsets) == 0 { // another may take its place and its name
 			f.head = seg.head()
 		}

@@ -146,3 +146,26 @@ func TestATornLogIsOpenedOnADiskWithoutRoom(t *testing.T) {
 		t.Errorf("opened again it has %d records, and %d torn bytes", last.Last(), last.torn)
 	}
 }
+
+// A shortDisk has room for files of two MiB.
+type shortDisk struct{ unsynced }
+
+func (d shortDisk) WriteAt(f *os.File, b []byte, off int64) (int, error) {
+	if off+int64(len(b)) > 2<<20 {
+		return 0, errDisk
+	}
+	return d.unsynced.WriteAt(f, b, off)
+}
+
+// finding C6: that there is no room for what is far larger than what others append does not
+// keep the log from being ready for those.
+func TestATryLooksForNoMoreRoomThanOthersNeed(t *testing.T) {
+	l := newTestLog(t, Options{Disk: shortDisk{}})
+	for _, size := range []int{3 << 20, maxWanted} {
+		_, err := l.Append([]Record{{Kind: 1, Data: make([]byte, size)}})
+		if tried := l.Try(); !errors.Is(err, errDisk) || (tried == nil) != (size == maxWanted) {
+			t.Errorf("after %d bytes, which end with %v, a try ends with %v", size, err, tried)
+		}
+	}
+	appendTo(t, l, Record{Kind: 1, Data: []byte("of others")})
+}

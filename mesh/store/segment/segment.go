@@ -106,7 +106,7 @@ type Log struct {
 	// The appender's own.
 	frame   frame
 	stopped error
-	wanted  int64     // bytes of the last frame that could not be written
+	wanted  int64     // bytes of the last frame that could not be written; 0 if they are more than maxWanted
 	torn    int       // bytes behind the last frame that are still to be zeroed
 	next    chan made // of the segment that is made ready; nil while none is
 
@@ -206,6 +206,9 @@ func (l *Log) Append(recs []Record) (first int64, err error) {
 	}
 	seg := l.segs[len(l.segs)-1]
 	l.wanted = size
+	if size > maxWanted {
+		l.wanted = 0
+	}
 	if seg.end+size > seg.size {
 		if seg, err = l.roll(size); err != nil {
 			return 0, err
@@ -291,8 +294,13 @@ func (l *Log) Try() error {
 	return l.sync(seg)
 }
 
-// probeSize is how many bytes Try writes, if there is room.
-const probeSize = 4 << 10
+const (
+	// probeSize is how many bytes Try writes, if there is room.
+	probeSize = 4 << 10
+	// maxWanted is the largest frame that Try looks for room for: that there is none for a
+	// larger one, as of a thread that comes from elsewhere, says nothing of what others append.
+	maxWanted = 4 << 20
+)
 
 // undo takes back a frame of that size, as far as it was written: what WriteAt says
 // of that after an error is less than is there.

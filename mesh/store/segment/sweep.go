@@ -84,7 +84,7 @@ func (l *Log) Sweep() error {
 	}
 	l.mu.RLock()
 	for i, seg := range l.segs[:len(l.segs)-1] {
-		if seg.due() {
+		if seg.due() && seg.unread == 0 { // else something was dropped in it just now: the next sweep has it
 			jobs = append(jobs, job{i, seg, seg.dropped})
 		}
 	}

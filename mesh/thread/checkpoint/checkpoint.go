@@ -22,6 +22,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
@@ -46,10 +47,15 @@ const (
 )
 
 // Store keeps checkpoints. Use New.
-type Store struct{ kv *state.KV }
+type Store struct {
+	kv *state.KV
+	// writing is held by who saves or forgets: parts that are put while the mark goes would
+	// have none, and would stay if the process died then.
+	writing sync.Mutex
+}
 
 // New returns a Store of checkpoints among the values.
-func New(kv *state.KV) *Store { return &Store{kv} }
+func New(kv *state.KV) *Store { return &Store{kv: kv} }
 
 func name(key mesh.ThreadKey) string { return string(key.Tenant) + "/" + key.ID }
 
@@ -69,6 +75,8 @@ func (s *Store) Save(ctx context.Context, key mesh.ThreadKey, checkpoint []byte)
 	if n > maxParts {
 		return mesh.Errorf(mesh.Exhausted, op, "the checkpoint has %d bytes, and %d are kept", len(data), maxParts*partSize)
 	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	mark := state.Key{Kind: kindMark, Name: name(key)}
 	if _, err := s.kv.Put(ctx, mark, nil, 0); err != nil && !mesh.IsCode(err, mesh.Conflict) {
 		return mesh.Wrap(op, err)
@@ -153,6 +161,8 @@ func unpack(data []byte) ([]byte, error) {
 // since under the same id may go with them.
 func (s *Store) Forget(ctx context.Context, keys []mesh.ThreadKey) error {
 	const op = "checkpoint.Forget"
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	for _, key := range keys {
 		for _, kind := range []string{kindPart, kindMark} { // the mark comes last: as long as it is there, somebody looks
 			page := state.Page{Kind: kind, Prefix: name(key), Limit: state.MaxPage}

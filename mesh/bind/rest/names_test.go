@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh/bind/rest"
 )
 
@@ -26,6 +28,32 @@ func TestAnUnknownNameOfAnEnumIsToldByItsPath(t *testing.T) {
 			t.Errorf("%s: %v", body, bad)
 		case field != "" && !strings.HasPrefix(bad.Message(), field+": "):
 			t.Errorf("%s: %v, want the field %s", body, bad, field)
+		}
+	}
+}
+
+// A field that a message of ours has not is told by its path, for it may be the one on which
+// all depends; of A2A's messages, and those of others in ours, unknown fields are ignored.
+func TestAnUnknownFieldOfOursIsToldByItsPath(t *testing.T) {
+	for _, tt := range []struct {
+		into  proto.Message
+		body  string
+		field string
+	}{
+		{new(meshv1.EraseUserRequest), `{"user_id":"x","countOnly":true,"count_only":true}`, "count_only"}, // twice the same
+		{new(meshv1.EraseUserRequest), `{"user_id":"x","countonly":true}`, "countonly"},
+		{new(meshv1.EraseUserRequest), `{"user_id":"x","count_only":true}`, ""},
+		{new(meshv1.RegisterAgentRequest), `{"name":"x","card":{"name":"x","fancy":{"more":1}}}`, ""},
+		{new(meshv1.RegisterAgentRequest), `{"name":"x","lease":"60s","leas":"60s"}`, "leas"},
+		{new(meshv1.AppendEventsRequest), `{"events":[{"executionId":"x"},{"execution":"x"}]}`, "events[1].execution"},
+		{new(a2apb.ListTasksRequest), `{"contextId":"x","contextid":"y"}`, ""},
+	} {
+		bad := rest.Decode([]byte(tt.body), tt.into)
+		switch {
+		case tt.field == "" && bad != nil:
+			t.Errorf("%s: %v", tt.body, bad)
+		case tt.field != "" && !strings.HasPrefix(bad.Message(), tt.field+": "):
+			t.Errorf("%s: %v, want the field %s", tt.body, bad, tt.field)
 		}
 	}
 }

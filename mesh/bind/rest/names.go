@@ -6,25 +6,58 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unknownEnum says which value in raw, which was read into m, names none of an enum's, or
-// nil. protojson leaves such a field out where unknown fields are ignored, and so a filter
-// that is misspelled would filter nothing. Only when m lacks an enum's value is raw read
-// once more.
-func unknownEnum(raw []byte, m proto.Message) *status.Status {
-	if !lacksEnum(m.ProtoReflect()) {
+// unknownName says which value in raw, which was read into m, names none of an enum's, or
+// which field is none of a message of ours; or nil. protojson leaves both out where unknown
+// fields are ignored, as A2A has it for its messages: a filter that is misspelled would filter
+// nothing, and what was only to be counted would be removed. Only when m has messages of ours,
+// or lacks an enum's value, is raw read once more.
+func unknownName(raw []byte, m proto.Message) *status.Status {
+	if d := m.ProtoReflect().Descriptor(); !strict(d) && !lacksEnum(m.ProtoReflect()) {
 		return nil
 	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil { // protojson has read it
 		return nil
 	}
-	return enumFault("", v, m.ProtoReflect().Descriptor())
+	return nameFault("", v, m.ProtoReflect().Descriptor())
+}
+
+// strict reports whether the message is one of ours, of which JSON has no other fields.
+func strict(d protoreflect.MessageDescriptor) bool {
+	return strings.HasPrefix(string(d.FullName()), "mesh.v1.")
+}
+
+// fieldFault looks for a member of the object that is no field of the message at the path.
+func fieldFault(path string, object map[string]any, d protoreflect.MessageDescriptor) *status.Status {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if d.Fields().ByJSONName(key) != nil || d.Fields().ByTextName(key) != nil {
+			continue
+		}
+		names := make([]string, d.Fields().Len())
+		for i := range names {
+			names[i] = d.Fields().Get(i).JSONName()
+		}
+		if len(names) == 0 {
+			return invalid(under(path, clip(key)), "is no field, and %s has none", d.Name())
+		}
+		return invalid(under(path, clip(key)), "is no field of %s; it has %s", d.Name(), strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// under is the path of a member of what is at the path.
+func under(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
 }
 
 // lacksEnum reports whether m, or a message in it, has an enum that is not set, or more
@@ -68,9 +101,14 @@ func isEnum(f protoreflect.FieldDescriptor) bool {
 	return f.Kind() == protoreflect.EnumKind && f.Enum().FullName().Parent() != "google.protobuf"
 }
 
-// enumFault looks for the first unknown name in v, which is JSON of the message at the path.
-func enumFault(path string, v any, d protoreflect.MessageDescriptor) *status.Status {
+// nameFault looks for the first unknown name in v, which is JSON of the message at the path.
+func nameFault(path string, v any, d protoreflect.MessageDescriptor) *status.Status {
 	object, _ := v.(map[string]any)
+	if strict(d) {
+		if bad := fieldFault(path, object, d); bad != nil {
+			return bad
+		}
+	}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
 		key := f.JSONName()
@@ -79,17 +117,14 @@ func enumFault(path string, v any, d protoreflect.MessageDescriptor) *status.Sta
 			key = f.TextName()
 			member = object[key]
 		}
-		if path != "" {
-			key = path + "." + key
-		}
-		if bad := memberFault(key, member, f); bad != nil {
+		if bad := memberFault(under(path, key), member, f); bad != nil {
 			return bad
 		}
 	}
 	return nil
 }
 
-// memberFault is enumFault for a member of an object, or all its items.
+// memberFault is nameFault for a member of an object, or all its items.
 func memberFault(path string, v any, f protoreflect.FieldDescriptor) *status.Status {
 	if list, ok := v.([]any); ok && f.IsList() {
 		for i, item := range list {
@@ -116,7 +151,7 @@ func itemFault(path string, v any, f protoreflect.FieldDescriptor) *status.Statu
 	case isEnum(f) && text && f.Enum().Values().ByName(protoreflect.Name(name)) == nil:
 		return invalid(path, "must be one of the names of %s such as %s, and is %q", f.Enum().Name(), example(f.Enum()), clip(name))
 	case ours(f.Message()):
-		return enumFault(path, v, f.Message())
+		return nameFault(path, v, f.Message())
 	}
 	return nil
 }
