@@ -14,10 +14,10 @@ func (a *app) rebuildCommand() *cobra.Command {
 	flags := &node.Config{}
 	cmd := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make the index of conversations of the log again, and check the log",
-		Long: `rebuild makes mesh.index of mesh.log again, in the data folder of a mesh that does
-not run, and checks all that is in the log. A mesh does so itself when it starts and
-the file is missing or damaged; nothing that was said is in that file alone.
+		Short: "Make the index and the lists of conversations of the log again, and check the log",
+		Long: `rebuild makes mesh.index and mesh.rows of mesh.log again, in the data folder of a mesh
+that does not run, and checks all that is in the log. A mesh does so itself when it starts
+and a file is missing or damaged; nothing that was said is in these files alone.
 
 It repairs nothing: what is damaged in the log stays as it is, and so does mesh.index
 then, without which no mesh starts on such a log. 'mesh data verify' says what is damaged.`,

@@ -5,6 +5,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
@@ -55,6 +56,9 @@ func (e *Edge) List(ctx context.Context, req *a2apb.ListTasksRequest) (*a2apb.Li
 		task, err := e.listed(ctx, call, req, t)
 		if mesh.IsCode(err, mesh.NotFound) { // deleted just now
 			continue
+		}
+		if mesh.IsCode(err, mesh.DataLoss) { // it is there, and nobody can say more of it
+			task, err = unreadable(t), nil
 		}
 		if err != nil {
 			return nil, mesh.Wrap(op, err)
@@ -113,6 +117,11 @@ func (e *Edge) listed(ctx context.Context, call mesh.Call, req *a2apb.ListTasksR
 		task.Metadata = a2a.SetSeq(task.Metadata, t.Seq)
 	}
 	return task, nil
+}
+
+// unreadable is a task of a conversation that cannot be read, as far as the index has it.
+func unreadable(t tasks.Task) *a2apb.Task {
+	return &a2apb.Task{Id: string(t.ID), ContextId: t.Thread, Status: &a2apb.TaskStatus{State: t.State, Timestamp: timestamppb.New(t.Since)}}
 }
 
 // ExtendedCard implements a2a.Extender: the card with the agents that the

@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -28,6 +29,9 @@ type Backend struct {
 	Threads threadlog.Backend
 	State   state.Store
 	Leases  lease.Store
+	// Rows are where rows of lists are kept; nil is for a backend that has no place for them:
+	// they are made of the log when the node starts.
+	Rows tasks.Pages
 	// Audit is the record of administrative acts; it is needed. Head says how far the
 	// hashes of the log have come; nil is for a backend without.
 	Audit *audit.Store

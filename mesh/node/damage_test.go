@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +74,15 @@ func TestADamagedConversationIsClosedAndOthersGoOn(t *testing.T) {
 	if list, err := threads.ListThreads(plain(t), &meshv1.ListThreadsRequest{}); err != nil || len(list.GetThreads()) != 2 {
 		t.Errorf("a list of conversations: %v, %v", list, err)
 	}
-	if _, err := m.edge().ListTasks(plain(t), &a2apb.ListTasksRequest{}); err != nil {
+	all, err := m.edge().ListTasks(plain(t), &a2apb.ListTasksRequest{})
+	if err != nil || len(all.GetTasks()) != int(all.GetTotalSize()) {
 		t.Errorf("a list of tasks: %v", err)
+	}
+	there := slices.IndexFunc(all.GetTasks(), func(task *a2apb.Task) bool { return task.GetId() == lost })
+	if _, err := os.Stat(filepath.Join(data, "mesh.rows")); err == nil && there < 0 { // where rows are made of the log, that has lost it
+		t.Errorf("the task that cannot be read is not among %d", len(all.GetTasks()))
+	}
+	if there >= 0 && all.GetTasks()[there].GetContextId() != ill {
+		t.Errorf("the task that cannot be read is shown as %v", all.GetTasks()[there])
 	}
 }

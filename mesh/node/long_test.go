@@ -31,9 +31,12 @@ func (shortly) Generate(context.Context, *llm.Request) iter.Seq2[llm.Chunk, erro
 	}
 }
 
+// tokensKnown counts tokens for all agents here, as it does in a process, and remembers them.
+var tokensKnown = new(tokens.Counter)
+
 // attentive is an agent with a model that is shown as much of the conversation as fits.
 func attentive(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
-	return modelrun.Run(ctx, inv, modelrun.Options{Model: shortly{}, System: "You help.", Fit: window.For("", nil).Fit(new(tokens.Counter))})
+	return modelrun.Run(ctx, inv, modelrun.Options{Model: shortly{}, System: "You help.", Fit: window.For("", nil).Fit(tokensKnown)})
 }
 
 // uttered is of what the agent of a longTurn says.

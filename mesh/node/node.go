@@ -189,6 +189,7 @@ func Run(ctx context.Context, cfg Config, opts Options) (err error) {
 	if err := n.build(ctx); err != nil {
 		return err
 	}
+	defer n.keepRows(ctx)
 	return n.serve(ctx)
 }
 
@@ -216,7 +217,9 @@ func (n *node) build(ctx context.Context) (err error) {
 	if err := errors.Join(n.buildAuth(ctx), n.buildTLS()); err != nil {
 		return err
 	}
-	n.buildLog()
+	if err := n.buildLog(ctx); err != nil {
+		return err
+	}
 	n.pool = rpc.NewPool(n.dialOptions())
 	if err := errors.Join(n.buildGuard(), n.buildCards()); err != nil {
 		return err
@@ -231,9 +234,6 @@ func (n *node) build(ctx context.Context) (err error) {
 	}
 	n.issuer = newIssuer(n.agents, n.keys, cards.Mode(n.cfg.Cards.Mode), n.face, n.cfg.Main)
 	if err := n.openSkills(); err != nil {
-		return err
-	}
-	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
 	n.quotas = n.keeper()

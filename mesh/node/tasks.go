@@ -24,7 +24,18 @@ func (n *node) taskIndex(ctx context.Context) (*tasks.Index, error) {
 	if err != nil {
 		return nil, mesh.Wrap("node.taskIndex", err)
 	}
-	return tasks.New(n.log, kept.Data, n.logger)
+	if n.backend.Rows == nil {
+		return tasks.New(n.log, kept.Data, n.logger)
+	}
+	return tasks.New(n.log, kept.Data, n.logger, tasks.WithPages(n.backend.Rows))
+}
+
+// keepRows keeps rows of lists as they are when nothing happens any more.
+func (n *node) keepRows(ctx context.Context) {
+	n.states.KeepSummaries()
+	if err := n.tasks.Keep(context.WithoutCancel(ctx)); err != nil {
+		n.logger.WarnContext(ctx, "rows of lists not kept; the next start reads more of the log", "err", err)
+	}
 }
 
 // streamLimit is the operator's limit of open streams.

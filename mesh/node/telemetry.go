@@ -26,8 +26,9 @@ func (n *node) closeTelemetry(ctx context.Context) {
 	}
 }
 
-// buildLog makes the log of threads, and has telemetry told of what is added to it.
-func (n *node) buildLog() {
+// buildLog makes the log of threads, with what is made of it, and has telemetry told of what is
+// added to it.
+func (n *node) buildLog(ctx context.Context) (err error) {
 	n.places = &admission.Places{Most: n.cfg.Limits.NodeAgents}
 	added := n.places.Added
 	if n.telemetry != nil {
@@ -40,10 +41,14 @@ func (n *node) buildLog() {
 	n.log = threadlog.New(n.backend.Threads, threadlog.WithAdded(added), threadlog.WithRoom(n.backend.full), threadlog.WithBeside(n.backend.Blobs))
 	n.backend.Blobs.WithReferences(n.references, n.cfg.Limits.Blob)
 	n.checkpoints = checkpoint.New(n.kv)
-	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger))
+	if n.tasks, err = n.taskIndex(ctx); err != nil {
+		return err
+	}
+	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger), cache.WithSummaries(n.tasks))
 	if n.observer != nil {
 		n.observer.Watch(n.log, n.states)
 	}
+	return nil
 }
 
 // startObserver has telemetry told of what is in the log until stop is called.

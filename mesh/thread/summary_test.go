@@ -24,9 +24,32 @@ func TestASummarySaysWhatTheStateSays(t *testing.T) {
 			if diff := cmp.Diff(told(s), told(sum)); diff != "" {
 				t.Fatalf("(-state +summary)\n%s", diff)
 			}
+			b, err := s.EncodeSummary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := thread.DecodeSummary(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(told(s), told(again)); diff != "" {
+				t.Fatalf("(-state +decoded)\n%s", diff)
+			}
 		}
 		if len(sum.Executions()) > 0 {
 			t.Fatal("it has executions")
 		}
 	})
+}
+
+// What cannot be read as a summary, or as what lists have of a thread, is an error.
+func TestWhatIsNoSummaryIsRefused(t *testing.T) {
+	for _, b := range [][]byte{nil, {0}, {2, 99, 0, 0, 0, 0}, {0xff}} {
+		if _, err := thread.DecodeSummary(b); err == nil {
+			t.Errorf("%v is a summary", b)
+		}
+		if _, err := thread.DecodeListed(b); err == nil {
+			t.Errorf("%v is of a thread", b)
+		}
+	}
 }

@@ -327,10 +327,10 @@ func (l *Log) Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error) {
 	return n, mesh.Wrap("threadlog.Bytes", err)
 }
 
-// Deletions tells whether threads of the tenant were deleted; see [Catalog].
-func (l *Log) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
-	n, err := l.backend.Deletions(ctx, tenant)
-	return n, mesh.Wrap("threadlog.Deletions", err)
+// Deleted tells which threads were deleted; see [Catalog].
+func (l *Log) Deleted(ctx context.Context, since int64) (keys []mesh.ThreadKey, now int64, all bool, err error) {
+	keys, now, all, err = l.backend.Deleted(ctx, since)
+	return keys, now, all, mesh.Wrap("threadlog.Deleted", err)
 }
 
 // Unfinished returns a page of the threads in which a message of a user may still

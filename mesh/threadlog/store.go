@@ -152,10 +152,11 @@ type Catalog interface {
 	// and claims.
 	Delete(ctx context.Context, key mesh.ThreadKey, last mesh.Pos) error
 
-	// Deletions is a number that every deletion of a thread of the tenant raises,
-	// and nothing else changes while the store is open: as long as it is the same,
-	// all threads that were there are.
-	Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error)
+	// Deleted returns the threads that were deleted, the last one last, after a call returned
+	// since as now; 0 is since the store was opened. As long as now is the same, all threads
+	// that were there are. all is false for so many that they are not known any more; then
+	// there are no keys.
+	Deleted(ctx context.Context, since int64) (keys []mesh.ThreadKey, now int64, all bool, err error)
 
 	// Unfinished returns at most limit threads that have an Info.Open, of all
 	// tenants, in the order of the positions at which that stands, above after.

@@ -84,7 +84,8 @@ var keeps = map[string]fate{
 	"mesh/push Dispatcher.threads":              {"mesh/push", "mesh/push", asItLives},
 	"mesh/runs skill-run":                       {"mesh/runs", "mesh/runs", "mesh/runs"},
 	"mesh/runs skill-schedule":                  {ownLife, "mesh/runs", "mesh/runs"},
-	"mesh/thread/tasks tenant.threads":          {"mesh/thread/tasks", withThreads, ofTheLog},
+	"mesh/thread/tasks Index.held":              {"mesh/thread/tasks", withThreads, ofTheLog},
+	"mesh/thread/tasks Index.summaries":         {"mesh/thread/tasks", withThreads, ofTheLog},
 	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads, ofTheLog},
@@ -318,7 +319,7 @@ func (k keeper) look(n ast.Node) bool {
 		}
 		for _, f := range s.Fields.List {
 			m, ok := f.Type.(*ast.MapType)
-			if !ok || types.ExprString(m.Key) != "mesh.ThreadKey" && !(k.pkg == "mesh/thread/tasks" && len(f.Names) > 0 && f.Names[0].Name == "threads") {
+			if !ok || types.ExprString(m.Key) != "mesh.ThreadKey" {
 				continue
 			}
 			for _, name := range f.Names {

@@ -30,7 +30,8 @@ var layers = map[string]layer{
 	"mesh/threadlog/memindex":   {2, []string{"mesh", "mesh/threadlog"}},
 	"mesh/thread/cache":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/thread/checkpoint":    {2, []string{"mesh", "mesh/state"}},
-	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/threadlog"}},
+	"mesh/thread/rows":          {2, nil},
+	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/thread/rows", "mesh/threadlog"}},
 	"mesh/lease":                {2, []string{"mesh"}},
 	"mesh/session":              {2, []string{"mesh"}},
 	"mesh/registry":             {2, []string{"mesh", "mesh/alarm", "mesh/security/credentials", "mesh/security/seal"}},
@@ -103,7 +104,7 @@ var layers = map[string]layer{
 
 	// The composition root, and the architecture itself.
 	"mesh/node":              {6, []string{"gen/mesh/v1", "mesh", "mesh/..."}},
-	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/blob", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/threadlog", "mesh/threadlog/eventpb", "gen/mesh/v1", "mesh/audit"}},
+	"mesh/node/datafolder":   {6, []string{"mesh", "mesh/api", "mesh/backup", "mesh/blob", "mesh/security/cards", "mesh/security/grant", "mesh/security/keyfile", "mesh/lease", "mesh/node", "mesh/state", "mesh/store/disk", "mesh/store/segment", "mesh/thread", "mesh/thread/cache", "mesh/thread/checkpoint", "mesh/thread/tasks", "mesh/threadlog", "mesh/threadlog/eventpb", "gen/mesh/v1", "mesh/audit"}},
 	"mesh/internal/archtest": {6, nil},
 	"mesh/internal/mutants":  {6, nil},
 

@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/store/disk"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/checkpoint"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -52,7 +53,7 @@ func (c Chown) Run(ctx context.Context, logger *slog.Logger) (moved []Moved, err
 	if err := notKept(c.Data); err != nil {
 		return nil, err
 	}
-	store, err := disk.Open(path, disk.Options{Logger: logger})
+	store, err := disk.Open(path, disk.Options{Logger: logger, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return nil, err
 	}

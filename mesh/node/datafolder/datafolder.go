@@ -18,6 +18,7 @@ import (
 	"agentmesh/mesh/lease"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/thread/checkpoint"
 )
 
 // file is the data file in the folder; the log is beside it, and so is the folder of
@@ -44,7 +45,7 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 		if err := notKept(cfg.Data); err != nil {
 			return node.Backend{}, err
 		}
-		store, err := disk.Open(filepath.Join(cfg.Data, file), disk.Options{Address: address, Logger: logger})
+		store, err := disk.Open(filepath.Join(cfg.Data, file), disk.Options{Address: address, Logger: logger, Remade: checkpoint.Kinds()})
 		if err != nil {
 			return node.Backend{}, err
 		}
@@ -56,7 +57,7 @@ func Opener(logger *slog.Logger) func(cfg node.Config, address string) (node.Bac
 		if err != nil {
 			return node.Backend{}, errors.Join(err, acts.Close(), store.Close())
 		}
-		return node.Backend{Threads: store, State: store, Leases: lease.NewLocal(nil), Audit: acts, Blobs: files,
+		return node.Backend{Threads: store, State: store, Rows: store.Rows(), Leases: lease.NewLocal(nil), Audit: acts, Blobs: files,
 			Head: func() audit.Head {
 				first, last, sum := store.Head()
 				return audit.Head{First: first, Last: last, Hash: sum}

@@ -46,7 +46,7 @@ var kinds = []kind{
 	{name: "files", tops: []string{"files"}, owners: true},
 	{name: "notes", tops: []string{"vault"}, owners: true},
 	{name: "large files", tops: []string{blobs}, how: byName},
-	{name: "indexes", tops: []string{"memory-index", "vault/.index", "mesh.index"}, how: leftOut},
+	{name: "indexes", tops: []string{"memory-index", "vault/.index", "mesh.index", "mesh.rows"}, how: leftOut},
 }
 
 // markFile says that there is a data file: a folder with it, and without the data file, is

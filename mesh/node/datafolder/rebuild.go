@@ -7,9 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/disk"
+	"agentmesh/mesh/thread/checkpoint"
+	"agentmesh/mesh/thread/tasks"
+	"agentmesh/mesh/threadlog"
 )
 
 // Rebuild makes of the log again what is made of it, in a folder that no node uses, checks all
@@ -25,13 +29,31 @@ func Rebuild(ctx context.Context, dir string, logger *slog.Logger) (events int, 
 	if err := notKept(dir); err != nil {
 		return 0, err
 	}
-	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true})
+	store, err := disk.Open(path, disk.Options{Logger: logger, Rebuild: true, Remade: checkpoint.Kinds()})
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	rows, err := tasks.New(threadlog.New(store), make([]byte, tasks.KeySize), logger, tasks.WithPages(store.Rows()))
+	if err != nil {
+		return 0, err
+	}
+	if err := makeRows(ctx, rows); err != nil {
+		return 0, err
+	}
 	if err := store.WaitChecked(ctx); err != nil {
 		return 0, err
 	}
 	return store.Records(), store.Health().Damage
+}
+
+// makeRows makes all rows of the log, and keeps them on the way, so that they need little memory.
+func makeRows(ctx context.Context, rows *tasks.Index) (err error) {
+	running, stop := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { err = rows.Run(running) })
+	ready := rows.Ready(ctx)
+	stop()
+	keeper.Wait()
+	return errors.Join(ready, err, rows.Keep(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"agentmesh/mesh"
@@ -25,8 +26,10 @@ func TestRebuildMakesTheIndexOfTheLogAndTellsWhatIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5 { // more than the first segment has room for
-		b := &threadlog.Batch{Entries: []threadlog.Entry{{Data: bytes.Repeat([]byte{'a' + byte(i)}, 300_000)}}}
-		if _, err := s.Append(t.Context(), mesh.ThreadKey{Tenant: "acme", ID: "1"}, b); err != nil {
+		key := mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}
+		x := mesh.NewExecutionID(key.ID)
+		opened := &mesh.Event{Execution: x, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: x, Kind: mesh.KindTurn, Agent: "main", Text: strings.Repeat(string(rune('a'+i)), 300_000)}}}
+		if _, err := threadlog.New(s).Append(t.Context(), key, []*mesh.Event{opened}, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(x): 0}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,14 +40,19 @@ func TestRebuildMakesTheIndexOfTheLogAndTellsWhatIsDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := filepath.Join(dir, "mesh.index")
-	if err := os.WriteFile(index, []byte("spoiled"), 0o600); err != nil {
-		t.Fatal(err)
+	rows := filepath.Join(dir, "mesh.rows")
+	for _, name := range []string{index, rows} {
+		if err := os.WriteFile(name, []byte("spoiled"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if events, err := datafolder.Rebuild(t.Context(), dir, nil); err != nil || events != 5 {
 		t.Errorf("%d events, %v", events, err)
 	}
-	if st, err := os.Stat(index); err != nil || st.Size() < 1000 {
-		t.Errorf("the index is %v, %v", st, err)
+	for _, name := range []string{index, rows} {
+		if st, err := os.Stat(name); err != nil || st.Size() < 1000 {
+			t.Errorf("%s is %v, %v", name, st, err)
+		}
 	}
 	name := filepath.Join(dir, "mesh.log", "0000000000000000001.seg")
 	b, err := os.ReadFile(name)

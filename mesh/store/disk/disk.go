@@ -52,6 +52,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Rebuild makes the index of the log, whatever the index file has.
 	Rebuild bool
+	// Remade are kinds of values of the operator's own tenant that whoever keeps them makes
+	// again: they are not verified at start but when they are read, and one that is damaged
+	// has no data then.
+	Remade []string
 
 	// By default all, the real disk, and the size of package segment; tests have
 	// others.
@@ -107,6 +111,7 @@ type Store struct {
 	saving  sync.Mutex // one checkpoint at a time; guards hurt and changes of threads
 	hurt    bool       // one panicked; bbolt may hold its locks
 	threads index
+	rows    *Rows
 
 	seen    memory
 	opening chain         // as it was when the folder was opened
@@ -140,9 +145,10 @@ func Open(path string, opts Options) (_ *Store, err error) {
 	}
 	s := &Store{
 		path: path, opts: opts, hold: h, logger: opts.Logger, pending: map[string]value{}, changed: make(chan struct{}),
-		threads: index{path: indexPath(path)}, ill: map[mesh.ThreadKey]error{}, stop: make(chan struct{}), ended: make(chan struct{}),
+		threads: index{boltFile: boltFile{path: indexPath(path)}}, ill: map[mesh.ThreadKey]error{}, stop: make(chan struct{}), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), tidy: make(chan struct{}, 1), kept: make(chan struct{}),
 	}
+	s.rows = &Rows{s: s, file: boltFile{path: rowsPath(path)}}
 	defer func() {
 		if err != nil {
 			_ = s.closeFiles() // nothing was written
@@ -207,7 +213,7 @@ func (s *Store) closeFiles() error {
 	if s.db != nil && !s.hurt && s.torn == nil {
 		errs = append(errs, guard(s.db.Close))
 	}
-	errs = append(errs, s.threads.close())
+	errs = append(errs, s.threads.close(), s.rows.file.close())
 	return errors.Join(errs...)
 }
 

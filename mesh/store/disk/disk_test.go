@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(indexEnv); path != "" {
 		os.Exit(indexChild(path))
 	}
+	if path := os.Getenv(rowsEnv); path != "" {
+		os.Exit(rowsChild(path))
+	}
 	if path := os.Getenv(fullEnv); path != "" {
 		if err := full(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -46,14 +42,9 @@ func indexPath(path string) string {
 
 // An index is the index file.
 type index struct {
-	path string
+	boltFile
 	has  indexed
 	last memindex.Head // the one with the highest position when it was opened
-
-	mu      sync.Mutex // guards the fields below
-	db      *bolt.DB   // nil while there is none
-	spoiled bool       // a row is damaged: the file was removed, and nothing is saved any more
-	broken  error      // it is not even read any more: bbolt may hold its locks
 }
 
 // indexed is what the file says of itself.
@@ -69,21 +60,13 @@ type indexed struct {
 
 // open opens the file that is there and has the book revived from it, which is empty.
 func (x *index) open(book *memindex.Book) error {
-	if _, err := os.Stat(x.path); err != nil {
+	if err := x.boltFile.open(); err != nil {
 		return err
 	}
-	db, err := openFile(x.path, indexPage, false)
-	if err != nil {
-		return err
-	}
-	x.set(db)
 	return x.view(func(tx *bolt.Tx) error {
-		st, err := os.Stat(x.path)
+		err := x.whole(tx)
 		if err != nil {
 			return err
-		}
-		if st.Size() < tx.Size() {
-			return fmt.Errorf("it has %d bytes and should have %d", st.Size(), tx.Size())
 		}
 		meta, heads := tx.Bucket(bucketMeta), tx.Bucket(bucketHeads)
 		if meta == nil || heads == nil || tx.Bucket(bucketParts) == nil {
@@ -124,124 +107,20 @@ func (i *indexed) revive(heads *bolt.Bucket, book *memindex.Book) (last memindex
 
 // create makes an empty file, in place of what is there.
 func (x *index) create() error {
-	if err := x.discard(); err != nil {
-		return err
-	}
-	db, err := openFile(x.path, indexPage, false)
-	if err != nil {
-		return err
-	}
-	err = guard(func() error {
-		return db.Update(func(tx *bolt.Tx) error {
-			for _, name := range [][]byte{bucketMeta, bucketHeads, bucketParts} {
-				if _, err := tx.CreateBucket(name); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return errors.Join(err, guard(db.Close))
-	}
-	x.set(db)
-	return nil
-}
-
-func (x *index) set(db *bolt.DB) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.db = db
-}
-
-// none reports whether there is no file that is open.
-func (x *index) none() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.db == nil
+	x.has = indexed{}
+	return x.boltFile.create(bucketMeta, bucketHeads, bucketParts)
 }
 
 // forget closes the file and leaves it as it is.
 func (x *index) forget() error {
-	err := x.close()
 	x.has = indexed{}
-	x.mu.Lock()
-	x.broken, x.spoiled = nil, false
-	x.mu.Unlock()
-	return err
+	return x.boltFile.forget()
 }
 
 // discard removes the file: it is made of the log again.
 func (x *index) discard() error {
-	err := x.forget()
-	if rm := os.Remove(x.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
-		return errors.Join(err, rm)
-	}
-	return nil
-}
-
-func (x *index) close() error {
-	if db := x.release(); db != nil {
-		return guard(db.Close) // which waits for readers
-	}
-	return nil
-}
-
-// release returns what is to be closed: nothing if bbolt may hold its locks.
-func (x *index) release() *bolt.DB {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	db := x.db
-	if x.db = nil; x.broken != nil {
-		db = nil
-	}
-	return db
-}
-
-func (x *index) isSpoiled() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.spoiled
-}
-
-// use runs fn and notes if that shows that the file is damaged.
-func (x *index) use(fn func(*bolt.DB) error) error {
-	x.mu.Lock()
-	db, err := x.db, x.broken
-	x.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if db == nil {
-		return os.ErrClosed
-	}
-	err = guard(func() error { return fn(db) })
-	var p *panicError
-	if errors.As(err, &p) || errors.Is(err, errBroken) || errors.Is(err, errForm) {
-		return x.fail(err)
-	}
-	return err
-}
-
-// fail notes that the file is damaged. It is removed, so that the next start makes it of the
-// log.
-func (x *index) fail(err error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err = fmt.Errorf("%s: %w", filepath.Base(x.path), err)
-	var p *panicError
-	if errors.As(err, &p) && x.broken == nil {
-		x.broken = err
-	}
-	if !x.spoiled {
-		x.spoiled = true
-		_ = os.Remove(x.path) // if it stays, the next start finds the same
-	}
-	return err
-}
-
-func (x *index) view(fn func(*bolt.Tx) error) error {
-	return x.use(func(db *bolt.DB) error { return db.View(fn) })
+	x.has = indexed{}
+	return x.boltFile.discard()
 }
 
 // parts returns the parts that have the thread's events after that seq up to another, whole

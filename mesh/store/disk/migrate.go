@@ -43,7 +43,7 @@ func (s *Store) newest() int { return firstVersion + len(s.opts.migrations) }
 // up to which position the log's changes are in the file. A folder of a version to
 // come is refused.
 func (s *Store) upgrade() (saved mesh.Pos, err error) {
-	version, saved, err := verifyFile(s.path, s.newest())
+	version, saved, err := verifyFile(s.path, s.newest(), s.opts.Remade)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +70,7 @@ func (s *Store) upgrade() (saved mesh.Pos, err error) {
 			"Data folder %s could not be brought from version %d to version %d (%v), and still is of version %d; "+
 				"see that its disk can be written and has room, and start again: %w", filepath.Dir(s.path), version, s.newest(), err, is, err)
 	}
-	_, saved, err = verifyFile(s.path, s.newest())
+	_, saved, err = verifyFile(s.path, s.newest(), s.opts.Remade)
 	return saved, err
 }
 

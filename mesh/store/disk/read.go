@@ -246,11 +246,12 @@ func (s *Store) Bytes(ctx context.Context, tenant mesh.TenantID) (int64, error) 
 	return s.book.Bytes(tenant), mesh.Wrap("disk.Bytes", ctx.Err())
 }
 
-// Deletions implements [threadlog.Catalog].
-func (s *Store) Deletions(ctx context.Context, tenant mesh.TenantID) (int64, error) {
+// Deleted implements [threadlog.Catalog].
+func (s *Store) Deleted(ctx context.Context, since int64) (keys []mesh.ThreadKey, now int64, all bool, err error) {
 	s.index.RLock()
 	defer s.index.RUnlock()
-	return s.book.Deletions(tenant), mesh.Wrap("disk.Deletions", ctx.Err())
+	keys, now, all = s.book.Deleted(since)
+	return keys, now, all, mesh.Wrap("disk.Deleted", ctx.Err())
 }
 
 // Unfinished implements [threadlog.Catalog].

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -75,7 +74,7 @@ func (s *Store) current(key []byte) (state.Value, error) {
 	}
 	var v state.Value
 	err := s.view(func(b *bolt.Bucket) (err error) {
-		v, err = lookUp(b, key)
+		v, err = s.lookUp(b, key)
 		v.Data = bytes.Clone(v.Data)
 		return err
 	})
@@ -131,7 +130,7 @@ func (s *Store) ListState(ctx context.Context, p state.Page) (items []state.Item
 	if err := s.readable(ctx, op); err != nil {
 		return nil, false, err
 	}
-	l := list{page: p, base: string(kindKey(p.Tenant, p.Kind))}
+	l := list{s: s, page: p, base: string(kindKey(p.Tenant, p.Kind))}
 	err = s.viewAt(func() { l.pending = s.within(l.base, p) }, l.read)
 	if err != nil {
 		return nil, false, s.failed(op, err)
@@ -159,6 +158,7 @@ func (s *Store) within(base string, p state.Page) []keyed {
 
 // A list merges the file's values with those that are pending.
 type list struct {
+	s       *Store
 	page    state.Page
 	base    string
 	pending []keyed
@@ -183,9 +183,9 @@ func (l *list) read(b *bolt.Bucket) error {
 		if len(l.pending) > 0 && l.pending[0].name == name {
 			continue // it comes with the next, or at the end
 		}
-		v, err := decodeValue(k, raw)
+		v, err := l.s.read(k, raw)
 		if err != nil {
-			return fmt.Errorf("the state %q: %w", k, err)
+			return err
 		}
 		if !l.add(name, v) {
 			return nil

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -282,12 +283,31 @@ func decodeValue(key, b []byte) (state.Value, error) {
 
 // lookUp returns the value whose Data is the file's; the zero one if there is
 // none.
-func lookUp(b *bolt.Bucket, key []byte) (state.Value, error) {
-	v, err := decodeValue(key, b.Get(key))
+func (s *Store) lookUp(b *bolt.Bucket, key []byte) (state.Value, error) {
+	return s.read(key, b.Get(key))
+}
+
+// read is decodeValue for who reads one: what is made again may be damaged.
+func (s *Store) read(key, raw []byte) (state.Value, error) {
+	v, err := decodeValue(key, raw)
+	if err != nil && remade(key, s.opts.Remade) != "" {
+		s.logger.Warn("a value is damaged, and is made again", "path", s.path, "key", string(key), "err", err)
+		return state.Value{Version: 1}, nil
+	}
 	if err != nil {
 		return state.Value{}, fmt.Errorf("the state %q: %w", key, err)
 	}
 	return v, nil
+}
+
+// remade returns what begins the keys of the kind, if it is one of those that are made again.
+func remade(key []byte, kinds []string) string {
+	for _, kind := range kinds {
+		if prefix := string(kindKey("", kind)); bytes.HasPrefix(key, []byte(prefix)) {
+			return prefix
+		}
+	}
+	return ""
 }
 
 // putNumber puts a number under a key of bucketMeta.
@@ -311,10 +331,10 @@ func getNumber(tx *bolt.Tx, key []byte) (uint64, error) {
 	return n, err
 }
 
-// verifyFile checks all of the file, its version first, and returns that and up
-// to which position the log's changes are in it. One of a version to come is not
+// verifyFile checks all of the file but values of those kinds, its version first, and returns
+// that and up to which position the log's changes are in it. One of a version to come is not
 // looked at any further.
-func verifyFile(path string, newest int) (version int, saved mesh.Pos, err error) {
+func verifyFile(path string, newest int, but []string) (version int, saved mesh.Pos, err error) {
 	err = readFile(path, func(tx *bolt.Tx) error {
 		st, err := os.Stat(path)
 		if err != nil {
@@ -332,14 +352,14 @@ func verifyFile(path string, newest int) (version int, saved mesh.Pos, err error
 		case version > newest:
 			return nil
 		case version < firstVersion:
-			return errors.Join(verifyOld(tx), verifyState(tx))
+			return errors.Join(verifyOld(tx), verifyState(tx, but))
 		}
 		if tx.Bucket(bucketMeta).Get(keyCheckpoint) == nil || tx.Bucket(bucketState) == nil {
 			return errBroken
 		}
 		n, err = getNumber(tx, keyCheckpoint)
 		saved = mesh.Pos(n)
-		return errors.Join(err, verifyState(tx))
+		return errors.Join(err, verifyState(tx, but))
 	})
 	if err != nil {
 		return 0, 0, damaged(path, err)
@@ -347,18 +367,24 @@ func verifyFile(path string, newest int) (version int, saved mesh.Pos, err error
 	return version, saved, nil
 }
 
-func verifyState(tx *bolt.Tx) error {
+func verifyState(tx *bolt.Tx, but []string) error {
 	b := tx.Bucket(bucketState)
 	if b == nil {
 		return errNotOurs
 	}
-	return b.ForEach(func(k, v []byte) error {
+	c := b.Cursor()
+	for k, v := c.First(); k != nil; {
+		if prefix := remade(k, but); prefix != "" {
+			k, v = c.Seek([]byte(prefix[:len(prefix)-1] + "\x01")) // which is after the NUL
+			continue
+		}
 		if v == nil {
 			return fmt.Errorf("the state %q is not a value", k)
 		}
 		if _, err := decodeValue(k, v); err != nil {
 			return fmt.Errorf("the state %q: %w", k, err)
 		}
-		return nil
-	})
+		k, v = c.Next()
+	}
+	return nil
 }

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+
+	bolt "go.etcd.io/bbolt"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/store/segment"
@@ -58,7 +62,7 @@ func Verify(path string, tell func(key mesh.ThreadKey, event []byte)) (*Verified
 		tell = func(mesh.ThreadKey, []byte) {}
 	}
 	w := &verifier{tell: tell, v: new(Verified), threads: map[mesh.ThreadKey]*seen{}, gone: map[int64]bool{}, last: "the beginning"}
-	_, saved, err := verifyFile(path, firstVersion+len(migrations))
+	_, saved, err := verifyFile(path, firstVersion+len(migrations), nil)
 	if err != nil {
 		w.v.find("the data file", "%v", err)
 	}
@@ -78,7 +82,44 @@ func Verify(path string, tell func(key mesh.ThreadKey, event []byte)) (*Verified
 		}
 	}
 	w.end()
+	w.rows(rowsPath(path))
 	return w.v, nil
+}
+
+// rows finds pages of rows that are not what was written, and those of another log. A file
+// that is not there is made by the next start.
+func (w *verifier) rows(path string) {
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	err := readFile(path, func(tx *bolt.Tx) error {
+		meta, pages := tx.Bucket(bucketMeta), tx.Bucket(bucketRows)
+		if meta == nil || pages == nil {
+			return errIndex
+		}
+		if meta.Get(keyRows) == nil {
+			return nil // nothing was kept yet
+		}
+		anchors, err := decodeAnchors(meta.Get(keyRows))
+		if err != nil {
+			return err
+		}
+		for _, a := range anchors {
+			is, none := w.v.hash(int64(a.pos)), memindex.Link{} // of what was deleted it may be gone
+			if int64(a.pos) > w.all.last || is != none && a.hash != none && is != a.hash {
+				return errOther
+			}
+		}
+		return pages.ForEach(func(k, v []byte) error {
+			if _, err := unseal(k, v); err != nil {
+				return fmt.Errorf("the page %q: %w", k, err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		w.v.find(filepath.Base(path), "%v; nothing is lost, the next start makes it of the log", err)
+	}
 }
 
 // A verifier looks at one record after the other.

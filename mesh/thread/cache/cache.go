@@ -49,6 +49,7 @@ type States struct {
 	due         chan saved
 	every, last int64 // saveEvery and saveLast
 	summaries   *summaries
+	kept        Summaries // or nil
 
 	mu   sync.Mutex
 	held map[mesh.ThreadKey]*entry
@@ -309,19 +310,29 @@ func (s *States) use(key mesh.ThreadKey) *entry {
 // too many.
 func (s *States) release(key mesh.ThreadKey, e *entry) {
 	s.later(key, e, s.every)
+	if gone := s.evict(key, e); s.kept != nil {
+		s.keepAll(gone)
+	}
+}
+
+// evict lets go of the entry, and returns those that left memory.
+func (s *States) evict(key mesh.ThreadKey, e *entry) map[mesh.ThreadKey]*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.users--
 	if len(s.held) <= s.most {
-		return
+		return nil
 	}
 	drop := len(s.held) - s.most + s.most/8
+	gone := make(map[mesh.ThreadKey]*entry, drop)
 	maps.DeleteFunc(s.held, func(k mesh.ThreadKey, old *entry) bool {
 		if drop == 0 || old.users > 0 || k == key {
 			return false
 		}
 		drop--
 		s.later(k, old, s.last)
+		gone[k] = old
 		return true
 	})
+	return gone
 }

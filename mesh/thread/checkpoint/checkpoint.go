@@ -35,6 +35,9 @@ const (
 	kindMark = "thread.checkpoints" // that there may be one, by tenant and thread
 )
 
+// Kinds are the kinds of the values that a Store keeps, which can be made again.
+func Kinds() []string { return []string{kindPart, kindMark} }
+
 const (
 	partSize = state.MaxData
 	// maxParts bounds a checkpoint, compressed: one that is larger is not kept.

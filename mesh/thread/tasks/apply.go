@@ -1,7 +1,7 @@
 package tasks
 
 import (
-	"container/list"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,28 +9,28 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/rows"
 	"agentmesh/mesh/threadlog"
 )
 
-// A conversation is a thread that has tasks.
+// A conversation is a thread that has tasks, while something happens in it. Its row is as it
+// was when it was kept last.
 type conversation struct {
-	seq    mesh.Seq // of the last event applied
-	access thread.Access
-	owner  string // for whom it is counted
-	ledger thread.Ledger
-	tasks  []*task
-	open   []*task // those that are not over
+	thread.Listed
+	key     mesh.ThreadKey
+	shown   thread.Access // for whom its tasks are in lists
+	open    []*task       // those that are not over
+	changed []*task       // that are not in their rows as they are
+	kept    bool          // its row is as it is
+	used    bool          // since rows were kept last
 }
 
+// A task is one that changes.
 type task struct {
-	place
-	agent  string // that it began with
-	thread string
-	in     *conversation
-	state  mesh.TaskState
-	ended  mesh.Seq     // of the terminal event, or 0
-	view   *thread.View // nil when the task is over
-	listed *list.Element
+	entry
+	was     *entry // as it is in rows; nil if it is not there
+	view    *thread.View
+	changed bool
 }
 
 // A place is where a task stands in the order of List.
@@ -42,54 +42,55 @@ type place struct {
 // compare is below 0 if p comes before o: the latest status first, and of the
 // same time the lowest id.
 func (p place) compare(o place) int {
-	switch {
-	case p.at > o.at:
-		return -1
-	case p.at < o.at:
-		return 1
-	}
-	return strings.Compare(string(p.id), string(o.id))
+	return cmp.Or(cmp.Compare(o.at, p.at), strings.Compare(string(p.id), string(o.id)))
 }
 
-// apply adds the next event of the log. The caller holds mu.
+// apply adds the next event of the log. The caller holds mu, and settles what it touched.
 func (x *Index) apply(p threadlog.Placed) {
 	if p.Seq == 1 { // a later thread with the id of a deleted one
 		x.drop(p.Thread)
 	}
-	switch b := p.Body.(type) {
-	case mesh.TaskOpened:
-		x.open(p, b.Execution.Agent)
-		if c := x.find(p.Thread); c != nil {
-			c.access.Apply(p.Event)
-			x.count(p, c)
-		}
-		return
-	case nil, mesh.ArtifactAppended: // most events are; no status comes of what is no decision
-		if c := x.find(p.Thread); c != nil {
-			c.seq = p.Seq
-		}
-		return
+	opened, opens := p.Body.(mesh.TaskOpened)
+	if opens {
+		x.open(p, opened.Execution.Agent)
 	}
 	c := x.find(p.Thread)
 	if c == nil {
 		return
 	}
-	c.seq = p.Seq
-	c.access.Apply(p.Event)
+	c.Seq, c.kept = p.Seq, false
+	switch p.Body.(type) {
+	case nil, mesh.ArtifactAppended: // most events are; no status comes of what is no decision
+		return
+	}
+	c.Access.Apply(p.Event)
+	x.touched[c] = struct{}{}
+	if !opens {
+		c.advance(p)
+	}
+	x.count(p, c)
+}
+
+// advance has the event change the tasks that are open.
+func (c *conversation) advance(p threadlog.Placed) {
 	for _, t := range c.open {
 		u := t.view.Apply(p.Event).GetStatusUpdate()
 		if u == nil {
 			continue
 		}
-		t.state = u.GetStatus().GetState()
-		t.at = p.Time.UnixMilli()
-		x.tenants[p.Thread.Tenant].put(t)
+		t.state, t.at = u.GetStatus().GetState(), p.Time.UnixMilli()
 		if t.view.Over() {
 			t.ended, t.view = p.Seq, nil
 		}
+		c.change(t)
 	}
 	c.open = slices.DeleteFunc(c.open, func(t *task) bool { return t.view == nil })
-	x.count(p, c)
+}
+
+func (c *conversation) change(t *task) {
+	if !t.changed {
+		t.changed, c.changed = true, append(c.changed, t)
+	}
 }
 
 // open adds the task that the event opens with the agent, unless it opens none.
@@ -98,65 +99,128 @@ func (x *Index) open(p threadlog.Placed, agent string) {
 	if view == nil {
 		return
 	}
-	in := x.tenants[p.Thread.Tenant]
-	if in == nil {
-		in = &tenant{threads: map[string]*conversation{}, order: list.New()}
-		x.tenants[p.Thread.Tenant] = in
-	}
-	c := in.threads[p.Thread.ID]
+	c := x.find(p.Thread)
 	if c == nil {
-		c = new(conversation)
-		in.threads[p.Thread.ID] = c
+		c = &conversation{key: p.Thread, used: true}
+		x.held[p.Thread] = c
 	}
-	c.seq = p.Seq
-	if slices.ContainsFunc(c.tasks, func(t *task) bool { return t.id == p.Execution }) {
+	_, there := x.table.Get(taskKey(p.Thread, p.Execution))
+	if there || slices.ContainsFunc(c.changed, func(t *task) bool { return t.id == p.Execution }) {
 		return
 	}
-	t := &task{
-		place: place{at: p.Time.UnixMilli(), id: p.Execution}, agent: agent, thread: p.Thread.ID, in: c,
-		state: a2apb.TaskState_TASK_STATE_SUBMITTED, view: view,
-	}
-	c.tasks = append(c.tasks, t)
+	t := &task{entry: entry{place: place{p.Time.UnixMilli(), p.Execution}, agent: agent, state: a2apb.TaskState_TASK_STATE_SUBMITTED}, view: view}
 	c.open = append(c.open, t)
-	in.put(t)
+	c.change(t)
 }
 
+func taskKey(key mesh.ThreadKey, id mesh.ExecutionID) string {
+	return threadKey(rowTask, key) + string(id)
+}
+
+// find returns the thread, of its row if it is not in memory; nil if it has no tasks.
 func (x *Index) find(key mesh.ThreadKey) *conversation {
-	if t := x.tenants[key.Tenant]; t != nil {
-		return t.threads[key.ID]
+	if c := x.held[key]; c != nil {
+		c.used = true
+		return c
 	}
-	return nil
+	row, ok := x.table.Get(threadKey(rowThread, key))
+	if !ok {
+		return nil
+	}
+	l, err := thread.DecodeListed([]byte(row))
+	if err != nil {
+		x.table.Fail(err)
+		return nil
+	}
+	c := &conversation{Listed: *l, key: key, shown: l.Access, kept: true, used: true}
+	for _, v := range l.Views {
+		row, ok := x.table.Get(taskKey(key, v.Task()))
+		if !ok {
+			x.table.Fail(errRow)
+			return nil
+		}
+		e := decodeEntry(v.Task(), row)
+		c.open = append(c.open, &task{entry: e, was: &e, view: v})
+	}
+	x.held[key] = c
+	return c
+}
+
+// settle brings what was touched into its rows. The caller holds mu.
+func (x *Index) settle() {
+	for c := range x.touched {
+		x.place(c)
+	}
+	clear(x.touched)
+}
+
+// place brings the thread's tasks into the lists where they belong.
+func (x *Index) place(c *conversation) {
+	if !equal(&c.shown, &c.Access) {
+		for _, e := range x.entries(c.key) {
+			x.unlist(c, &e)
+			if !slices.ContainsFunc(c.changed, func(t *task) bool { return t.id == e.id }) {
+				x.list(c, &e)
+			}
+		}
+	}
+	for _, t := range c.changed {
+		if t.was != nil {
+			x.unlist(c, t.was)
+		}
+		x.list(c, &t.entry)
+		x.table.Put(taskKey(c.key, t.id), t.encode())
+		was := t.entry
+		t.was, t.changed = &was, false
+	}
+	c.shown, c.changed = c.Access, nil
+}
+
+func equal(a, b *thread.Access) bool {
+	return a.Owner == b.Owner && a.Readable == b.Readable && slices.Equal(a.Participants, b.Participants)
+}
+
+func (x *Index) list(c *conversation, e *entry) {
+	in := c.key.ID
+	if of, ok := e.id.ThreadID(); ok && of == in {
+		in = ""
+	}
+	for _, key := range e.places(c.key.Tenant, &c.Access) {
+		x.table.Put(key, in)
+	}
+}
+
+func (x *Index) unlist(c *conversation, e *entry) {
+	for _, key := range e.places(c.key.Tenant, &c.shown) {
+		x.table.Delete(key)
+	}
+}
+
+// entries are the thread's tasks, as they are in rows.
+func (x *Index) entries(key mesh.ThreadKey) []entry {
+	var all []entry
+	prefix := threadKey(rowTask, key)
+	for k, row := range x.table.Range(prefix, rows.Beyond(prefix)) {
+		all = append(all, decodeEntry(mesh.ExecutionID(k[len(prefix):]), row))
+	}
+	return all
 }
 
 // drop forgets a thread. The caller holds mu.
 func (x *Index) drop(key mesh.ThreadKey) {
+	delete(x.summaries, key)
+	x.table.Delete(threadKey(rowSummary, key))
 	c := x.find(key)
 	if c == nil {
 		return
 	}
 	x.close(key.Tenant, c)
 	x.own(key.Tenant, c, "")
-	t := x.tenants[key.Tenant]
-	for _, k := range c.tasks {
-		t.order.Remove(k.listed)
+	for _, e := range x.entries(key) {
+		x.unlist(c, &e)
+		x.table.Delete(taskKey(key, e.id))
 	}
-	delete(t.threads, key.ID)
-	if len(t.threads) == 0 {
-		delete(x.tenants, key.Tenant)
-	}
-}
-
-// put places the task in the order. What happens last is near the front, so
-// this looks at few others.
-func (t *tenant) put(k *task) {
-	if k.listed != nil {
-		t.order.Remove(k.listed)
-	}
-	for e := t.order.Front(); e != nil; e = e.Next() {
-		if k.compare(e.Value.(*task).place) < 0 {
-			k.listed = t.order.InsertBefore(k, e)
-			return
-		}
-	}
-	k.listed = t.order.PushBack(k)
+	x.table.Delete(threadKey(rowThread, key))
+	delete(x.touched, c)
+	delete(x.held, key)
 }

@@ -1,16 +1,14 @@
 package tasks
 
 import (
-	"container/list"
 	"context"
 	"crypto/cipher"
 	"log/slog"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/thread/rows"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -19,30 +17,37 @@ type Index struct {
 	log    *threadlog.Log
 	seal   cipher.AEAD
 	logger *slog.Logger
-	// changing has room for one: whoever reads a page of the log and applies it, or
-	// looks for what was deleted.
+	pages  Pages // nil if rows are in memory alone
+	// changing has room for one: whoever reads a page of the log and applies it,
+	// looks for what was deleted, or takes what is to be kept.
 	changing chan struct{}
+	keeping  chan struct{} // likewise: whoever keeps rows
+	due      chan struct{} // capacity 1: rows are to be kept
 
-	mu      sync.RWMutex // guards the fields below
-	applied mesh.Pos
-	tenants map[mesh.TenantID]*tenant
-	used    map[mesh.TenantID]map[string]*tally // by user; "" is the tenant's
-	swept   int64                               // the hour in which used was
-
-	ready atomic.Bool // it has once had all that the log had
+	mu        sync.Mutex // guards the fields below
+	applied   mesh.Pos
+	table     *rows.Table
+	held      map[mesh.ThreadKey]*conversation
+	touched   map[*conversation]struct{}          // that are not in lists as they are
+	summaries map[mesh.ThreadKey][]byte           // that are not in rows
+	used      map[mesh.TenantID]map[string]*tally // by user; "" is the tenant's
+	owed      map[mesh.Owner]struct{}             // tallies that are not in their rows as they are
+	swept     int64                               // the hour in which used was
+	deletions int64                               // up to which threads were dropped
+	fresh     int                                 // events applied since rows were kept
+	ready     bool                                // it has once had all that the log had
 }
 
-type tenant struct {
-	threads map[string]*conversation
-	order   *list.List // of *task, as List gives them
-	// deletions is the log's number of them when all threads here were there.
-	deletions int64
-}
+// An Option changes what New makes.
+type Option func(*Index)
 
-// New returns an empty Index over the log. The key, of [KeySize] random bytes,
-// seals page tokens; as long as it stays the same, so do they. A logger of nil
+// WithPages has rows kept in the pages, and begun with.
+func WithPages(p Pages) Option { return func(x *Index) { x.pages = p } }
+
+// New returns an Index over the log, empty or as its rows were kept. The key, of [KeySize]
+// random bytes, seals page tokens; as long as it stays the same, so do they. A logger of nil
 // discards. It starts nothing; see [Index.Run].
-func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
+func New(log *threadlog.Log, key []byte, logger *slog.Logger, opts ...Option) (*Index, error) {
 	seal, err := newSeal(key)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,26 @@ func New(log *threadlog.Log, key []byte, logger *slog.Logger) (*Index, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), tenants: map[mesh.TenantID]*tenant{}, used: map[mesh.TenantID]map[string]*tally{}}, nil
+	x := &Index{log: log, seal: seal, logger: logger, changing: make(chan struct{}, 1), keeping: make(chan struct{}, 1), due: make(chan struct{}, 1)}
+	for _, o := range opts {
+		o(x)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.empty(); x.pages != nil {
+		x.begin()
+	}
+	return x, nil
+}
+
+// empty forgets all. The caller holds mu, or is alone.
+func (x *Index) empty() {
+	x.applied, x.fresh, x.ready, x.table = 0, 0, false, rows.New(nil)
+	if x.pages != nil {
+		x.table = rows.New(x.pages)
+	}
+	x.held, x.touched, x.summaries = map[mesh.ThreadKey]*conversation{}, map[*conversation]struct{}{}, map[mesh.ThreadKey][]byte{}
+	x.used, x.owed = map[mesh.TenantID]map[string]*tally{}, map[mesh.Owner]struct{}{}
 }
 
 const (
@@ -64,11 +88,14 @@ const (
 )
 
 // Run keeps the index near the end of the log until ctx is done, so that List
-// has little to read. It starts no goroutine. A log that cannot be read is
-// logged and tried again: List returns the error to those who need to know.
+// has little to read, and its rows not far behind. When it returns, nothing of it runs. A log
+// that cannot be read is logged and tried again: List returns the error to those who need to know.
 func (x *Index) Run(ctx context.Context) error {
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { x.keepRows(ctx) })
 	for ctx.Err() == nil {
-		err := x.read(ctx, math.MaxInt64)
+		err := x.readAll(ctx)
 		if err == nil {
 			err = x.news(ctx)
 		}
@@ -96,9 +123,41 @@ func (x *Index) news(ctx context.Context) error {
 }
 
 func (x *Index) position() mesh.Pos {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return x.applied
+}
+
+// readAll applies the log up to its end.
+func (x *Index) readAll(ctx context.Context) error {
+	for more := true; more; {
+		var err error
+		if more, err = x.step(ctx); err != nil {
+			return err
+		}
+		if x.isDue(!more) {
+			select {
+			case x.due <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+// keepRows keeps rows when there are many that are not, until ctx is done. Whoever reads the log
+// goes on meanwhile: what it falls behind it would have to decode again.
+func (x *Index) keepRows(ctx context.Context) {
+	for {
+		select {
+		case <-x.due:
+		case <-ctx.Done():
+			return
+		}
+		if err := x.Keep(ctx); err != nil && ctx.Err() == nil {
+			x.logger.WarnContext(ctx, "rows of tasks not kept; the next start reads more of the log", "err", err)
+		}
+	}
 }
 
 // read applies the log up to the position, or to its end if that comes first.
@@ -130,7 +189,9 @@ func (x *Index) step(ctx context.Context) (bool, error) {
 		x.apply(p)
 		x.applied = p.Pos
 	}
-	return len(page) > 0, nil
+	x.settle()
+	x.fresh += len(page)
+	return len(page) > 0 || x.renewed(), nil
 }
 
 // catchUp applies what the tenant's threads have had so far.
@@ -142,50 +203,85 @@ func (x *Index) catchUp(ctx context.Context, tenant mesh.TenantID) error {
 	return x.read(ctx, last[0].LastPos)
 }
 
-// prune drops the tenant's threads that were deleted, if any were since it last
-// looked. No page is read meanwhile, which may have been of before a deletion.
-func (x *Index) prune(ctx context.Context, id mesh.TenantID) error {
+// prune drops threads that were deleted, if any were since it last looked. No page is read
+// meanwhile, which may have been of before a deletion.
+func (x *Index) prune(ctx context.Context) error {
 	const op = "tasks.prune"
+	x.mu.Lock()
+	since := x.deletions
+	x.mu.Unlock()
+	if _, now, _, err := x.log.Deleted(ctx, since); err != nil || now == since {
+		return mesh.Wrap(op, err)
+	}
 	release, err := x.turn(ctx)
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}
 	defer release()
-	deletions, err := x.log.Deletions(ctx, id)
+	return mesh.Wrap(op, x.pruned(ctx))
+}
+
+// pruned is prune for who has the turn.
+func (x *Index) pruned(ctx context.Context) error {
+	x.mu.Lock()
+	since := x.deletions
+	x.mu.Unlock()
+	keys, now, all, err := x.log.Deleted(ctx, since)
 	if err != nil {
-		return mesh.Wrap(op, err)
+		return err
 	}
-	x.mu.RLock()
-	t := x.tenants[id]
-	x.mu.RUnlock()
-	if t == nil || t.deletions == deletions {
-		return nil
+	if !all {
+		keys = x.threads()
 	}
-	var dead []mesh.ThreadKey
-	for thread := range t.threads { // they change under the caller's turn alone
-		key := mesh.ThreadKey{Tenant: id, ID: thread}
-		_, ok, err := x.log.Info(ctx, key)
-		if err != nil {
-			return mesh.Wrap(op, err)
-		}
-		if !ok {
-			dead = append(dead, key)
-		}
+	if err := x.dropDead(ctx, keys); err != nil {
+		return err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, key := range dead {
-		x.drop(key)
+	x.deletions = now
+	return nil
+}
+
+// threads are all about which there is something.
+func (x *Index) threads() (keys []mesh.ThreadKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.held {
+		keys = append(keys, key)
 	}
-	t.deletions = deletions
+	for _, sort := range []byte{rowThread, rowSummary} {
+		for key := range x.table.Range(string(sort), string(sort+1)) {
+			keys = append(keys, threadOf(key))
+		}
+	}
+	return keys
+}
+
+// dropDead drops those of the threads that are not there. The caller has the turn.
+func (x *Index) dropDead(ctx context.Context, keys []mesh.ThreadKey) error {
+	for _, key := range keys {
+		_, there, err := x.log.Info(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !there {
+			x.mu.Lock()
+			x.drop(key)
+			x.mu.Unlock()
+		}
+	}
 	return nil
 }
 
 // turn waits until nobody else changes the index, and gives back how to let others.
 func (x *Index) turn(ctx context.Context) (release func(), err error) {
+	return take(ctx, x.changing)
+}
+
+func take(ctx context.Context, one chan struct{}) (release func(), err error) {
 	select {
-	case x.changing <- struct{}{}:
-		return func() { <-x.changing }, nil
+	case one <- struct{}{}:
+		return func() { <-one }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"time"
 
@@ -61,49 +60,77 @@ func (x *Index) List(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	if err := x.catchUp(ctx, q.Tenant); err != nil {
-		return Page{}, err
+	for {
+		if err := x.Catch(ctx, q.Tenant); err != nil {
+			return Page{}, err
+		}
+		x.mu.Lock()
+		page := x.page(&q, after)
+		err := x.table.Err()
+		x.mu.Unlock()
+		if err == nil {
+			return page, nil
+		}
+		if _, err := x.step(ctx); err != nil { // which begins afresh
+			return Page{}, err
+		}
 	}
-	if err := x.prune(ctx, q.Tenant); err != nil {
-		return Page{}, err
+}
+
+// page returns the page after that place, or the first one. The caller holds mu.
+func (x *Index) page(q *Query, after *place) (page Page) {
+	var found []entryOf
+	if q.Thread != "" {
+		found, page.Total = x.inThread(q, after)
+	} else {
+		for _, list := range q.lists() {
+			beyond, from := q.beyond(list), list
+			page.Total += x.table.Count(list, beyond)
+			if after != nil {
+				from = string(after.append([]byte(list))) + "\x00"
+			}
+			n := 0
+			for key, id := range x.table.Range(from, beyond) {
+				if n++; n > q.Limit+1 {
+					break
+				}
+				p := placeOf(key[len(list):])
+				if id == "" {
+					id, _ = p.id.ThreadID()
+				}
+				found = append(found, entryOf{entry{place: p}, id})
+			}
+		}
 	}
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	var page Page
-	for t := range x.tenants[q.Tenant].ordered(q.Thread) {
-		if !q.has(t) {
+	slices.SortFunc(found, func(a, b entryOf) int { return a.compare(b.place) })
+	page.More = len(found) > q.Limit
+	for _, e := range found[:min(len(found), q.Limit)] {
+		page.Tasks = append(page.Tasks, x.public(mesh.ThreadKey{Tenant: q.Tenant, ID: e.thread}, e.id))
+	}
+	return page
+}
+
+// An entryOf is a task of a thread.
+type entryOf struct {
+	entry
+	thread string
+}
+
+// inThread returns the tasks after that place, and how many there are in all.
+func (x *Index) inThread(q *Query, after *place) (found []entryOf, total int) {
+	key := mesh.ThreadKey{Tenant: q.Tenant, ID: q.Thread}
+	if c := x.find(key); c == nil || !c.MayRead(q.Caller) {
+		return nil, 0
+	}
+	for _, e := range x.entries(key) {
+		if q.Agent != "" && e.agent != q.Agent || q.State != 0 && e.state != q.State || !q.Since.IsZero() && time.UnixMilli(e.at).Before(q.Since) {
 			continue
 		}
-		page.Total++
-		switch {
-		case after != nil && t.compare(*after) <= 0: // on an earlier page
-		case len(page.Tasks) < q.Limit:
-			page.Tasks = append(page.Tasks, t.public())
-		default:
-			page.More = true
+		if total++; after == nil || e.compare(*after) > 0 {
+			found = append(found, entryOf{e, q.Thread})
 		}
 	}
-	return page, nil
-}
-
-func (q Query) has(t *task) bool {
-	return t.in.access.MayRead(q.Caller) && (q.Agent == "" || t.agent == q.Agent) && (q.State == 0 || t.state == q.State) && (q.Since.IsZero() || !time.UnixMilli(t.at).Before(q.Since))
-}
-
-// ordered yields the tenant's tasks, or those of one thread. It may be called
-// on nil.
-func (t *tenant) ordered(thread string) iter.Seq[*task] {
-	return func(yield func(*task) bool) {
-		switch {
-		case t == nil:
-		case thread == "":
-			for e := t.order.Front(); e != nil && yield(e.Value.(*task)); e = e.Next() {
-			}
-		case t.threads[thread] != nil:
-			byPlace := func(a, b *task) int { return a.compare(b.place) }
-			slices.Values(slices.SortedFunc(slices.Values(t.threads[thread].tasks), byPlace))(yield)
-		}
-	}
+	return found, total
 }
 
 // Access says whose a thread is, and who else may see it, with all that was
@@ -117,18 +144,27 @@ func (x *Index) Access(ctx context.Context, key mesh.ThreadKey) (thread.Access, 
 	if err := x.read(ctx, info.LastPos); err != nil {
 		return thread.Access{}, mesh.Wrap(op, err)
 	}
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if c := x.find(key); c != nil {
-		return c.access, nil
+		return c.Access, nil
 	}
-	return thread.Access{}, nil
+	return thread.Access{}, mesh.Wrap(op, x.table.Err())
 }
 
-func (t *task) public() Task {
-	seq := t.in.seq
-	if t.ended != 0 {
-		seq = t.ended
+// public is what is known of the task.
+func (x *Index) public(key mesh.ThreadKey, id mesh.ExecutionID) Task {
+	row, ok := x.table.Get(taskKey(key, id))
+	if !ok {
+		x.table.Fail(errRow)
+		return Task{}
 	}
-	return Task{ID: t.id, Thread: t.thread, State: t.state, Since: time.UnixMilli(t.at).UTC(), Seq: seq}
+	e := decodeEntry(id, row)
+	seq := e.ended
+	if seq == 0 {
+		if c := x.find(key); c != nil {
+			seq = c.Seq
+		}
+	}
+	return Task{ID: id, Thread: key.ID, State: e.state, Since: time.UnixMilli(e.at).UTC(), Seq: seq}
 }

@@ -27,8 +27,9 @@ type hour struct {
 	spent      mesh.Budget
 }
 
-// tally returns that of the user, or of the whole tenant, "".
+// tally returns that of the user, or of the whole tenant, "", which is about to change.
 func (x *Index) tally(t mesh.TenantID, user string) *tally {
+	x.owed[mesh.Owner{Tenant: t, User: user}] = struct{}{}
 	of := x.used[t]
 	if of == nil {
 		of = map[string]*tally{}
@@ -42,30 +43,30 @@ func (x *Index) tally(t mesh.TenantID, user string) *tally {
 
 // count adds what the event changes of what there is and is used.
 func (x *Index) count(p threadlog.Placed, c *conversation) {
-	x.charge(p.Thread.Tenant, c.ledger.Apply(p.Event), p.Time)
+	x.charge(p.Thread.Tenant, c.Ledger.Apply(p.Event), p.Time)
 	if len(c.open) == 0 {
 		x.close(p.Thread.Tenant, c)
 	}
-	x.own(p.Thread.Tenant, c, c.access.Owner)
+	x.own(p.Thread.Tenant, c, c.Owner)
 }
 
 // close ends what the thread has at work.
 func (x *Index) close(t mesh.TenantID, c *conversation) {
-	for _, charge := range c.ledger.Close() {
+	for _, charge := range c.Ledger.Close() {
 		x.charge(t, charge, time.Time{})
 	}
 }
 
 // own makes the thread the user's; "" is nobody.
 func (x *Index) own(t mesh.TenantID, c *conversation, user string) {
-	if c.owner == user {
+	if c.Counted == user {
 		return
 	}
-	if c.owner != "" {
-		x.tally(t, c.owner).threads--
+	if c.Counted != "" {
+		x.tally(t, c.Counted).threads--
 		x.tally(t, "").threads--
 	}
-	if c.owner = user; user != "" {
+	if c.Counted = user; user != "" {
 		x.tally(t, user).threads++
 		x.tally(t, "").threads++
 	}
@@ -124,8 +125,8 @@ func (t *tally) sum(now int64) (u limit.Used) {
 // to which place in the log that is so. It reads nothing. An hour counts as a whole.
 func (x *Index) Used(t mesh.TenantID, user string, now time.Time) (ofUser, ofTenant limit.Used, upTo mesh.Pos) {
 	hour := now.Unix() / 3600
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return x.used[t][user].sum(hour), x.used[t][""].sum(hour), x.applied
 }
 
@@ -135,18 +136,23 @@ func (x *Index) Catch(ctx context.Context, t mesh.TenantID) error {
 	if err := x.catchUp(ctx, t); err != nil {
 		return err
 	}
-	return x.prune(ctx, t)
+	return x.prune(ctx)
 }
 
 // Ready waits until the index has once had all that the log had.
 func (x *Index) Ready(ctx context.Context) error {
-	if x.ready.Load() {
+	x.mu.Lock()
+	ready := x.ready
+	x.mu.Unlock()
+	if ready {
 		return nil
 	}
-	if err := x.read(ctx, math.MaxInt64); err != nil {
+	if err := x.readAll(ctx); err != nil {
 		return err
 	}
-	x.ready.Store(true)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ready = true
 	return nil
 }
 
@@ -163,8 +169,10 @@ func (x *Index) sweep(now time.Time) {
 			switch u := of.sum(hour); {
 			case u == limit.Used{}:
 				delete(users, user)
-			case u.Free.IsZero():
+				x.owed[mesh.Owner{Tenant: t, User: user}] = struct{}{}
+			case u.Free.IsZero() && of.day != nil:
 				of.day = nil
+				x.owed[mesh.Owner{Tenant: t, User: user}] = struct{}{}
 			}
 		}
 		if len(users) == 0 {

@@ -180,33 +180,35 @@ func testDelete(t *testing.T, s threadlog.Backend) {
 	wantData(t, s, Key(1), "decision", "id a", "claim")
 }
 
-// As long as the number stays, whoever knows the tenant's threads need not look for
-// those that are gone.
+// As long as the number stays, whoever knows threads need not look for those that are gone;
+// and then learns which.
 func testDeletions(t *testing.T, s threadlog.Backend) {
 	other := mesh.ThreadKey{Tenant: "globex", ID: Key(1).ID}
-	of := func(tenant mesh.TenantID) int64 {
-		n, err := s.Deletions(t.Context(), tenant)
-		if err != nil {
-			t.Fatal(err)
+	deleted := func(since int64) ([]mesh.ThreadKey, int64) {
+		keys, now, all, err := s.Deleted(t.Context(), since)
+		if err != nil || !all {
+			t.Fatalf("all: %v, %v", all, err)
 		}
-		return n
+		return keys, now
 	}
 	for range 2 { // also of a tenant whose last thread went
 		add(t, s, Key(1), batch(fact("a")))
 		add(t, s, other, batch(fact("b")))
-		mine, others := of("acme"), of("globex")
+		_, before := deleted(0)
 		add(t, s, Key(1), batch(fact("more")))
 		if err := s.Delete(t.Context(), Key(2), threadlog.AnyPos); !mesh.IsCode(err, mesh.NotFound) {
 			t.Errorf("delete of what is not there: %v", err)
 		}
-		if n := of("acme"); n != mine {
-			t.Errorf("%d deletions after %d, and nothing was deleted", n, mine)
+		if keys, now := deleted(before); now != before || len(keys) > 0 {
+			t.Errorf("%v were deleted, %d after %d, and nothing was", keys, now, before)
 		}
-		if err := s.Delete(t.Context(), Key(1), threadlog.AnyPos); err != nil {
-			t.Fatal(err)
+		for _, key := range []mesh.ThreadKey{Key(1), other} {
+			if err := s.Delete(t.Context(), key, threadlog.AnyPos); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if n := of("acme"); n <= mine || of("globex") != others {
-			t.Errorf("%d deletions after %d, and %d of another tenant after %d", n, mine, of("globex"), others)
+		if keys, now := deleted(before); now == before || !slices.Equal(keys, []mesh.ThreadKey{Key(1), other}) {
+			t.Errorf("%v were deleted, %d after %d", keys, now, before)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package memindex
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog"
@@ -15,7 +17,7 @@ type Draft struct {
 	last    mesh.Pos
 	records int
 	added   map[mesh.ThreadKey]*thread
-	order   []*thread // added, by when each was touched last
+	order   []*thread // added
 }
 
 // Draft begins a draft.
@@ -38,7 +40,7 @@ func (d *Draft) Add(key mesh.ThreadKey, batch *threadlog.Batch) (threadlog.Appen
 	if err := v.judge(batch, at.Seqs); err != nil {
 		return threadlog.Appended{}, err
 	}
-	t := d.touch(key)
+	t := d.to(key)
 	t.settled = max(t.settled, batch.Settled)
 	next := v.last() + 1
 	for i := range batch.Entries {
@@ -54,15 +56,14 @@ func (d *Draft) Add(key mesh.ThreadKey, batch *threadlog.Batch) (threadlog.Appen
 	return at, nil
 }
 
-// touch returns what the draft adds to the thread, made the last touched.
-func (d *Draft) touch(key mesh.ThreadKey) *thread {
+// to returns what the draft adds to the thread.
+func (d *Draft) to(key mesh.ThreadKey) *thread {
 	t := d.added[key]
 	if t == nil {
 		t = &thread{}
 		t.Key = key
-		d.added[key] = t
+		d.added[key], d.order = t, append(d.order, t)
 	}
-	d.order = append(d.order, t)
 	return t
 }
 
@@ -86,12 +87,9 @@ func (d *Draft) Records() int { return d.records }
 // Commit makes the draft part of its book. The draft is not used again.
 func (d *Draft) Commit() {
 	b := d.book
+	slices.SortFunc(d.order, func(a, b *thread) int { return cmp.Compare(a.LastPos, b.LastPos) })
 	for _, add := range d.order {
 		t := b.open(add.Key)
-		b.touch(t)
-		if add.positions == nil {
-			continue // a thread that was touched before, too
-		}
 		t.positions = append(t.positions, add.positions...)
 		t.Link, t.LastPos = add.Link, add.LastPos
 		if t.Last += add.Last; t.Last == add.Last {
@@ -106,7 +104,7 @@ func (d *Draft) Commit() {
 			t.Open, t.OpenPos = add.Open, add.OpenPos
 		}
 		b.work(t, add.settled)
-		add.positions = nil
+		b.touch(t)
 	}
 	b.last, b.records = d.last, d.records
 }

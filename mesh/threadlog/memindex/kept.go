@@ -53,7 +53,7 @@ func (b *Book) Revive(heads []Head) {
 		t, h := &all[i], &heads[i]
 		t.Head, t.base, t.kept, t.saved = *h, h.Last, h.LastPos, h.Last
 		tn := b.tenants[h.Key.Tenant]
-		tn.pushFront(t)
+		tn.touch(t)
 		tn.threads[h.Key.ID] = t
 		tn.bytes += h.Bytes
 		if t.Open > 0 {

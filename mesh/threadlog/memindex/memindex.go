@@ -19,7 +19,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/threadlog"
@@ -79,48 +78,14 @@ func (t *thread) note(e *threadlog.Entry, seq mesh.Seq, pos mesh.Pos) {
 	}
 }
 
-type tenant struct {
-	threads        map[string]*thread
-	newest, oldest *thread // the ends of the list in which they were touched
-	bytes          int64   // of all records
-	// idle is where the last page of Idle ended, so that the next one need not pass over
-	// all before it. Readers set it.
-	idle atomic.Pointer[thread]
-}
-
-func (tn *tenant) pushFront(t *thread) {
-	t.newer, t.older = nil, tn.newest
-	if tn.newest != nil {
-		tn.newest.newer = t
-	} else {
-		tn.oldest = t
-	}
-	tn.newest = t
-}
-
-func (tn *tenant) remove(t *thread) {
-	if tn.idle.Load() == t {
-		tn.idle.Store(t.older)
-	}
-	if t.newer != nil {
-		t.newer.older = t.older
-	} else {
-		tn.newest = t.older
-	}
-	if t.older != nil {
-		t.older.newer = t.newer
-	} else {
-		tn.oldest = t.newer
-	}
-}
-
 // A Book is the index of one store. The zero value is an empty one.
 type Book struct {
-	tenants map[mesh.TenantID]*tenant
-	deleted map[mesh.TenantID]int64 // how many threads
-	pending map[*thread]struct{}    // that have something to do
-	last    mesh.Pos
-	records int
+	tenants   map[mesh.TenantID]*tenant
+	deleted   []mesh.ThreadKey // the last threads that were, of all
+	deletions int64
+	pending   map[*thread]struct{} // that have something to do
+	last      mesh.Pos
+	records   int
 
 	keeping bool                 // a driver keeps it elsewhere
 	dirty   map[*thread]struct{} // that are otherwise there
@@ -229,39 +194,28 @@ func (b *Book) Unfinished(after mesh.Pos, limit int) []threadlog.Unfinished {
 	return out[:min(len(out), max(limit, 0))]
 }
 
-// Threads implements [threadlog.Catalog]. Its cost grows with the number of
-// threads that were touched since before.
+// Threads implements [threadlog.Catalog].
 func (b *Book) Threads(id mesh.TenantID, before mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	for t := tn.newest; t != nil && len(out) < limit; t = t.older {
-		if before == 0 || t.LastPos < before {
-			out = append(out, t.Info)
-		}
+	for t := tn.before(before); t != nil && len(out) < limit; t = t.older {
+		out = append(out, t.Info)
 	}
 	return out
 }
 
-// Idle implements [threadlog.Catalog]. A page that goes on where the last one ended, of whoever,
-// costs what it has; another one grows with the number of threads that it passes over.
+// Idle implements [threadlog.Catalog].
 func (b *Book) Idle(id mesh.TenantID, after mesh.Pos, limit int) []threadlog.Info {
 	tn := b.tenants[id]
 	if tn == nil {
 		return nil
 	}
 	var out []threadlog.Info
-	at := tn.oldest
-	if last := tn.idle.Load(); last != nil && last.LastPos <= after {
-		at = last
-	}
-	for ; at != nil && len(out) < limit; at = at.newer {
-		if at.LastPos > after {
-			out = append(out, at.Info)
-			tn.idle.Store(at)
-		}
+	for t := tn.after(after); t != nil && len(out) < limit; t = t.newer {
+		out = append(out, t.Info)
 	}
 	return out
 }
@@ -310,14 +264,23 @@ func (b *Book) Delete(key mesh.ThreadKey) {
 	b.records -= int(t.Last)
 	tn.bytes -= t.Bytes
 	b.forget(t)
-	if b.deleted == nil {
-		b.deleted = map[mesh.TenantID]int64{}
+	b.deletions++
+	if b.deleted = append(b.deleted, key); len(b.deleted) >= 2*maxDeleted {
+		b.deleted = slices.Clone(b.deleted[len(b.deleted)-maxDeleted:])
 	}
-	b.deleted[key.Tenant]++
 }
 
-// Deletions implements [threadlog.Catalog].
-func (b *Book) Deletions(id mesh.TenantID) int64 { return b.deleted[id] }
+// maxDeleted is how many of the threads that were deleted last a book knows at least.
+const maxDeleted = 4096
+
+// Deleted implements [threadlog.Catalog].
+func (b *Book) Deleted(since int64) (keys []mesh.ThreadKey, now int64, all bool) {
+	n := b.deletions - since
+	if n < 0 || n > int64(len(b.deleted)) {
+		return nil, b.deletions, false
+	}
+	return slices.Clone(b.deleted[int64(len(b.deleted))-n:]), b.deletions, true
+}
 
 func (b *Book) find(key mesh.ThreadKey) *thread {
 	if tn := b.tenants[key.Tenant]; tn != nil {
@@ -340,7 +303,6 @@ func (b *Book) open(key mesh.ThreadKey) *thread {
 	if t == nil {
 		t = &thread{}
 		t.Key = key
-		tn.pushFront(t)
 		tn.threads[key.ID] = t
 	}
 	return t
@@ -348,8 +310,6 @@ func (b *Book) open(key mesh.ThreadKey) *thread {
 
 // touch makes the thread the last that was.
 func (b *Book) touch(t *thread) {
-	tn := b.tenants[t.Key.Tenant]
-	tn.remove(t)
-	tn.pushFront(t)
+	b.tenants[t.Key.Tenant].touch(t)
 	b.change(t)
 }

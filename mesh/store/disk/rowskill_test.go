@@ -1,0 +1,152 @@
+package disk
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/thread/tasks"
+	"agentmesh/mesh/threadlog"
+)
+
+// rowsEnv, when set, makes the test binary a process that has conversations in the folder of
+// the file it names, and keeps rows of them all the time, until it is killed.
+const rowsEnv = "DISK_TEST_ROWS"
+
+// listing opens the folder with an index of its tasks, of which rows are kept or not.
+func listing(path string, kept bool) (*Store, *threadlog.Log, *tasks.Index, error) {
+	s, err := Open(path, Options{unchecked: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	log := threadlog.New(s)
+	var opts []tasks.Option
+	if kept {
+		opts = append(opts, tasks.WithPages(s.Rows()))
+	}
+	x, err := tasks.New(log, bytes.Repeat([]byte{7}, tasks.KeySize), nil, opts...)
+	return s, log, x, err
+}
+
+func rowsChild(path string) int {
+	_, log, x, err := listing(path, true)
+	ctx, failed := context.Background(), make(chan error, 1)
+	if err == nil {
+		go func() { // until the process is killed
+			for {
+				if err := errors.Join(x.Catch(ctx, "acme"), x.Keep(ctx)); err != nil {
+					failed <- err
+				}
+				fmt.Println("kept")
+			}
+		}()
+	}
+	var before []mesh.ThreadKey
+	for err == nil {
+		key := mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}
+		before = append(before, key)
+		turn := mesh.NewExecutionID(key.ID)
+		events := []*mesh.Event{{Execution: turn, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "main", User: "ann"}}}}
+		if len(before)%3 > 0 {
+			events = append(events, &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_COMPLETED}})
+		}
+		_, err = log.Append(ctx, key, events, threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(turn): 0}})
+		if i := len(before) - 20; i >= 0 && i%4 == 0 && err == nil {
+			if err = log.Delete(ctx, before[i], threadlog.AnyPos); err == nil {
+				err = x.Forget(ctx, before[i:i+1])
+			}
+		}
+		select {
+		case err = <-failed:
+		default:
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// keptAndKilled lets a child keep rows so often, and kills it some time later.
+func keptAndKilled(t *testing.T, path string, n int, more time.Duration) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), rowsEnv+"="+path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n -= strings.Count(line, "kept"); n == 0 {
+			kill := time.AfterFunc(more, func() { _ = cmd.Process.Kill() }) // Wait tells what came of it
+			defer kill.Stop()
+		}
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the child ended with %v", err)
+	}
+}
+
+// finding C5: a kill -9 in the midst of writing rows leaves some with which the next start goes
+// on, and which say what the log says.
+func TestKillInTheMidstOfWritingRowsLeavesThemAsTheLogIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.db")
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for round := range 8 {
+		keptAndKilled(t, path, 1+r.IntN(20), time.Duration(r.IntN(20_000))*time.Microsecond)
+		var pages [2]tasks.Page
+		var used [2]any
+		for i := range pages {
+			s, _, x, err := listing(path, i == 0)
+			if err != nil {
+				t.Fatalf("seed %d round %d: %v", seed, round, err)
+			}
+			q := tasks.Query{Tenant: "acme", Caller: mesh.Principal{User: "ann"}, Limit: 1 << 20}
+			if pages[i], err = x.List(t.Context(), q); err != nil {
+				t.Fatalf("seed %d round %d: %v", seed, round, err)
+			}
+			ofUser, _, _ := x.Used("acme", "ann", time.Now())
+			used[i] = ofUser.Threads
+			if i == 0 {
+				if len(s.rows.anchors) == 0 {
+					t.Errorf("seed %d round %d: nothing was kept", seed, round)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(pages[1], pages[0]); diff != "" || used[0] != used[1] {
+			t.Fatalf("seed %d round %d: %v of %v threads (-of the log +kept):\n%s", seed, round, used[0], used[1], diff)
+		}
+	}
+}
