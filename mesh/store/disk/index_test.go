@@ -18,6 +18,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/state"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
@@ -326,5 +327,31 @@ func TestAKillInTheMidstOfACheckpointLosesNothing(t *testing.T) {
 		if wantIndex(t, path); t.Failed() {
 			t.Fatalf("seed %d, round %d", seed, round)
 		}
+	}
+}
+
+// An index of a copy of the folder that went on otherwise is another's, too: all events up to the
+// last are the same, and what it has of deletions since is not.
+func TestAnIndexOfACopyThatWentOnOtherwiseIsNotUsed(t *testing.T) {
+	here := filled(t)
+	there := copyOf(t, here)
+	s := openAt(t, here)
+	if _, err := s.PutState(t.Context(), state.Key{Kind: "k", Name: "n"}, []byte("v"), 0); err != nil {
+		t.Fatal(err)
+	}
+	want := indexOf(t, s)
+	other := openAt(t, there)
+	if err := other.Delete(t.Context(), logtest.Key(3), threadlog.AnyPos); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), other.Close(), copyFile(indexPath(there), indexPath(here))); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, here)
+	if _, closed := readThreads(t, s, 7); closed > 0 {
+		t.Errorf("%d threads are closed", closed)
+	}
+	if diff := cmp.Diff(want, indexOf(t, s)); diff != "" {
+		t.Error(diff)
 	}
 }
