@@ -102,7 +102,7 @@ func TestBadRequestsAreRefusedWithAClearBody(t *testing.T) {
 		"foreign task":     {"GET", "/tasks/" + task, "", "other", 404, `Task not found`},
 		"foreign stream":   {"GET", "/tasks/" + task + ":subscribe", "", "other", 404, `Task not found`},
 		"foreign handoff":  {"GET", "/mesh/v1/threads/" + id + "/handoff", "", "other", 404, `Thread not found for tenant`},
-		"message too long": {"POST", "/message:send", msg(`,"parts":[{"text":"` + strings.Repeat("x", 1<<20) + `"}]`), "", 0, `the limit is 1048576; send less`},
+		"message too long": {"POST", "/message:send", msg(`,"parts":[{"text":"` + strings.Repeat("x", 1<<20) + `"}]`), "", 0, `the limit is 1032192; send less`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{"Content-Type": {"application/json"}}

@@ -127,7 +127,7 @@ func TestWhatIsNoThreadIsRefusedWithLineAndField(t *testing.T) {
 		"no JSON":          {"hello\n", "line 1: format is not"},
 		"another format":   {`{"format":"x"}`, "line 1: format is not agentmesh.thread"},
 		"events alone":     {`{"seq":"1"}`, "line 1: format is not"},
-		"another version":  {head(`{"format":"agentmesh.thread","version":2,"threadId":"ID","events":1}`), "line 1: version is 2"},
+		"another version":  {head(`{"format":"agentmesh.thread","version":3,"threadId":"ID","events":1}`), "line 1: version is 3"},
 		"no id":            {head(`{"format":"agentmesh.thread","version":1,"threadId":"x","events":1}`), `line 1: threadId must be a UUID v4, and is "x"`},
 		"no events":        {head(`{"format":"agentmesh.thread","version":1,"threadId":"ID","events":0}`), "line 1: events must be above 0"},
 		"an unknown field": {good + `{"seq":"1","sek":2}` + "\n", `line 2: is no event: unknown field "sek"`},
