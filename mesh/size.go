@@ -7,6 +7,7 @@ package mesh
 //     of files, is kept beside the log, with a reference in the event ([Blob]);
 //   - what comes or goes at once over gRPC has MaxWire, which is what gRPC clients of all
 //     languages take by themselves, and so leaves room for four events;
+//   - a message of a user has MaxLogged of an event, as the rest is for what is logged with it;
 //   - a message as it is sent, with the bytes of files in it, has MaxMessage, and its body as
 //     JSON, where bytes are base64 and take a third more, MaxBody;
 //   - a page of events has MaxPage, or one event more, which is MaxMessage at most; a page of
@@ -14,6 +15,7 @@ package mesh
 //   - what is streamed of a file comes in pieces of MaxPiece.
 const (
 	MaxEvent   = 1 << 20
+	MaxLogged  = MaxEvent - 16<<10
 	MaxMessage = 3 * MaxEvent
 	MaxWire    = 4 * MaxEvent
 	MaxBody    = MaxMessage * 3 / 2

@@ -67,7 +67,7 @@ func newListed(b *testing.B, threads, pieces int) *aListed {
 				b.Fatal(err)
 			}
 		}
-		if err := l.index.Ready(b.Context()); err != nil {
+		if err := l.index.Catch(b.Context(), "acme"); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
-	"agentmesh/mesh/edge"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/threadlog"
@@ -62,12 +61,12 @@ func TestTheLongestMessageIsAnsweredAndALongerOneRefused(t *testing.T) {
 	w := build(t)
 	w.agent("main", func(s *scene) { s.answer("ok") })
 	req := say("")
-	longest := edge.MaxMessage - proto.Size(req.Message) - 64 // what ids and lengths take
+	longest := mesh.MaxLogged - proto.Size(req.Message) - 64 // what ids and lengths take
 	req.Message.Parts = text(strings.Repeat("x", longest))
 	if h := w.hear(w.post(w.ctx(w.thread), req)); h.state != completed {
 		t.Errorf("heard %v", h)
 	}
-	for _, n := range []int{edge.MaxMessage, mesh.MaxEvent - 600} {
+	for _, n := range []int{mesh.MaxLogged, mesh.MaxEvent - 600} {
 		_, err := w.Send(w.ctx(w.thread), say(strings.Repeat("x", n)))
 		if e, _ := err.(*mesh.Error); e == nil || e.Code != mesh.Exhausted || e.Field != "message" || !strings.Contains(e.Detail, "send less") {
 			t.Errorf("%d bytes: %v", n, err)

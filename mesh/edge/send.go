@@ -19,10 +19,6 @@ import (
 	"agentmesh/mesh/thread/cache"
 )
 
-// maxMessage bounds a message of a user as it is logged, in bytes, so that what is logged with it
-// has room in its event, and what agents are told besides in theirs.
-const maxMessage = mesh.MaxEvent - 16<<10
-
 // maxText bounds a task in words, in bytes; the message has all of it.
 const maxText = 2000
 
@@ -102,9 +98,9 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
-	if n := mesh.LoggedSize(in.msg.GetParts(), proto.Size(in.msg)); n > maxMessage {
+	if n := mesh.LoggedSize(in.msg.GetParts(), proto.Size(in.msg)); n > mesh.MaxLogged {
 		return nil, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
-			Detail: fmt.Sprintf("message is %d bytes long without its files, and the limit is %d; send less, or upload a file and send a part with its url", n, maxMessage)}
+			Detail: fmt.Sprintf("message is %d bytes long without its files, and the limit is %d; send less, or upload a file and send a part with its url", n, mesh.MaxLogged)}
 	}
 	return in, nil
 }

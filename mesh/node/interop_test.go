@@ -171,7 +171,7 @@ func TestInteropTheOfficialGoSDKSubscribes(t *testing.T) {
 func TestInteropReflectionAndHealth(t *testing.T) {
 	m := start(t, config(t.TempDir()), map[string]run{"main": echo})
 	conn := raw(t, m.GRPC)
-	want := []string{"a2a.v1.A2AService", "lf.a2a.v1.A2AService", "mesh.v1.AccessService", "mesh.v1.AuditService", "mesh.v1.ExecutionService", "mesh.v1.GrantService", "mesh.v1.HandoffService", "mesh.v1.IdentityService", "mesh.v1.NodeService", "mesh.v1.RegistryService", "mesh.v1.SkillService", "mesh.v1.StateService", "mesh.v1.ThreadService"}
+	want := []string{"a2a.v1.A2AService", "lf.a2a.v1.A2AService", "mesh.v1.AccessService", "mesh.v1.AuditService", "mesh.v1.BlobService", "mesh.v1.ExecutionService", "mesh.v1.GrantService", "mesh.v1.HandoffService", "mesh.v1.IdentityService", "mesh.v1.NodeService", "mesh.v1.RegistryService", "mesh.v1.SkillService", "mesh.v1.StateService", "mesh.v1.ThreadService"}
 	got := services(t, conn)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {

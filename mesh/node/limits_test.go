@@ -61,7 +61,7 @@ func TestWhatIsTooMuchIsRefused(t *testing.T) {
 		"as much as is allowed": {message(`{"text": "x"}`), strings.Repeat("x", 32<<10), 200, "COMPLETED"},
 		"parts":                 {message(manyParts), "", 400, "the limit is 100"},
 		"a long message":        {message(`{"text": "` + strings.Repeat("x", a2a.MaxMessage) + `"}`), "", 429, "the limit is"},
-		"a long body":           {message(`{"text": "` + strings.Repeat("x", 2<<20) + `"}`), "", 413, "send less"},
+		"a long body":           {message(`{"text": "` + strings.Repeat("x", mesh.MaxBody) + `"}`), "", 413, "send less"},
 		"headers":               {message(`{"text": "x"}`), strings.Repeat("x", 128<<10), 431, ""},
 	} {
 		if resp, text := post(t, m, "/message:send", tt.body, "x-notes", tt.header); resp.StatusCode != tt.code || !strings.Contains(text, tt.words) {

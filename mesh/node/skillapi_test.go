@@ -56,7 +56,7 @@ func (m *testMesh) request(t *testing.T, method, path, body string) (int, string
 func TestHostileRequestsToTheSkillsAPIAreRefused(t *testing.T) {
 	texttest.Fixed(t)
 	m, _ := skilled(t, echo)
-	long := strings.Repeat("x", 2<<20)
+	long := strings.Repeat("x", mesh.MaxBody)
 	for name, tt := range map[string]struct {
 		method, path, body string
 		code               int

@@ -56,8 +56,8 @@ func (r *Runner) order(call mesh.Call, source string, req *meshv1.RunSkillReques
 		MessageId: message, ContextId: thread, Role: a2apb.Role_ROLE_USER, Metadata: md,
 		Parts: []*a2apb.Part{a2a.TextPart(inWords(req))},
 	}
-	if n := proto.Size(o.message); n > a2a.MaxMessage {
-		return nil, mesh.InvalidField(op, "arguments", "make a message of %d bytes, and the limit is %d; give less, or a file", n, a2a.MaxMessage)
+	if n := mesh.LoggedSize(o.message.GetParts(), proto.Size(o.message)); n > mesh.MaxLogged {
+		return nil, mesh.InvalidField(op, "arguments", "make a message of %d bytes, and the limit is %d; give less, or a file", n, mesh.MaxLogged)
 	}
 	return o, nil
 }
