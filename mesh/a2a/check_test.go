@@ -38,7 +38,9 @@ func badRequests() map[string]badRequest {
 		"only blanks": {func(r *a2apb.SendMessageRequest) {
 			r.Message.Parts = []*a2apb.Part{a2a.TextPart(""), a2a.TextPart(" \n")}
 		}, mesh.Invalid, "message.parts", ""},
-		"too long":         {func(r *a2apb.SendMessageRequest) { r.Message.Parts[0] = a2a.TextPart(strings.Repeat("x", a2a.MaxMessage)) }, mesh.Exhausted, "message", ""},
+		"too long": {func(r *a2apb.SendMessageRequest) {
+			r.Message.Parts[0] = a2a.TextPart(strings.Repeat("x", a2a.MaxMessage))
+		}, mesh.Exhausted, "message", ""},
 		"no UUID":          {func(r *a2apb.SendMessageRequest) { r.Message.ContextId = "abc" }, mesh.Invalid, "message.context_id", ""},
 		"upper case UUID":  {func(r *a2apb.SendMessageRequest) { r.Message.ContextId = strings.ToUpper(thread) }, mesh.Invalid, "message.context_id", ""},
 		"another thread":   {func(r *a2apb.SendMessageRequest) { r.Message.ContextId = thread2 }, mesh.Invalid, "message.context_id", ""},
