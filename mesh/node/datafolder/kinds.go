@@ -37,7 +37,7 @@ var kinds = []kind{
 	{name: "record", tops: []string{record}, how: byStore},
 	{name: "values", tops: []string{file}, how: byStore},
 	{name: "mark", tops: []string{markFile}},
-	{name: "process", tops: []string{"mesh.db.lock", "mesh.db.new", "mesh.db.copy", "mesh.log.new", "audit.log.new"}, how: leftOut},
+	{name: "process", tops: []string{"mesh.db.lock", "mesh.db.new", "mesh.db.copy", "mesh.rows.new", "mesh.log.new", "audit.log.new"}, how: leftOut},
 	{name: "keys", tops: []string{"grant.key", "card.key", "context.key", "tls"}},
 	{name: "shared skills", tops: []string{"skills"}},
 	{name: "tenants' skills", tops: []string{"tenant-skills"}},

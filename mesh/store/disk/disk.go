@@ -162,6 +162,9 @@ func Open(path string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := scrub(path, valuesPage); err != nil {
+		s.logger.Error("deleted values are still in the data folder", "path", path, "err", err)
+	}
 	if s.db, err = openFile(path, valuesPage, false); err != nil {
 		return nil, damaged(path, err)
 	}

@@ -2,10 +2,12 @@ package disk
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +48,10 @@ func rowsPath(path string) string {
 type Rows struct {
 	s       *Store
 	file    boltFile
-	anchors []anchor // guarded by who writes, which is one
+	anchors []anchor // guarded by who writes, which is one, as what follows
+	// deletions are how many threads had been deleted when rows were written last, since the
+	// start; -1 where some were before it of which there may be rows.
+	deletions int64
 }
 
 // An anchor is the hash of the record at a position.
@@ -68,6 +73,9 @@ func (r *Rows) Begin() (upTo mesh.Pos, gone []mesh.ThreadKey) {
 	if err == nil && len(r.anchors) > 0 {
 		upTo = r.anchors[len(r.anchors)-1].pos
 		if gone, err = r.deleted(upTo); err == nil {
+			if len(gone) > 0 {
+				r.deletions = -1
+			}
 			return upTo, gone
 		}
 	}
@@ -82,6 +90,12 @@ func (r *Rows) Begin() (upTo mesh.Pos, gone []mesh.ThreadKey) {
 
 // open opens the file that is there, if it is of the log.
 func (r *Rows) open() error {
+	if _, err := os.Stat(r.file.path); err != nil {
+		return err
+	}
+	if err := scrub(r.file.path, indexPage); err != nil {
+		r.s.logger.Error("rows of what was deleted are still in the data folder", "path", r.file.path, "err", err)
+	}
 	if err := r.file.open(); err != nil {
 		return err
 	}
@@ -188,9 +202,18 @@ func (r *Rows) Write(upTo mesh.Pos, changes map[string][]byte) error {
 	if last := len(anchors) - 1; last < 0 || anchors[last].pos != upTo { // of one that was deleted just now it has no hash, and looks for none
 		anchors = append(anchors[max(0, len(anchors)-maxAnchors+1):len(anchors):len(anchors)], anchor{upTo, hash})
 	}
+	_, deletions, _, err := r.s.Deleted(context.Background(), 0)
+	if err != nil {
+		return err
+	}
 	err = r.file.use(func(db *bolt.DB) error {
 		return db.Update(func(tx *bolt.Tx) error {
 			b := tx.Bucket(bucketRows)
+			if deletions > r.deletions {
+				if err := noteRemoved(tx); err != nil {
+					return err
+				}
+			}
 			for key, page := range changes {
 				if err := putSealed(b, []byte(key), page); err != nil {
 					return err
@@ -200,7 +223,7 @@ func (r *Rows) Write(upTo mesh.Pos, changes map[string][]byte) error {
 		})
 	})
 	if err == nil {
-		r.anchors = anchors
+		r.anchors, r.deletions = anchors, deletions
 	}
 	return err
 }

@@ -202,9 +202,15 @@ func (s *Store) saveValues(upTo mesh.Pos, changes map[string]value, spent []int6
 			return err
 		}
 		defer func() { _ = tx.Rollback() }() // of what was not committed
-		b := tx.Bucket(bucketState)
+		b, removed := tx.Bucket(bucketState), false
 		for k, v := range changes {
 			if err := putValue(b, []byte(k), v.Value); err != nil {
+				return err
+			}
+			removed = removed || v.Version == 0
+		}
+		if removed {
+			if err := noteRemoved(tx); err != nil {
 				return err
 			}
 		}
