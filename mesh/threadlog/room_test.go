@@ -62,13 +62,16 @@ func TestWhatHasItsPlaceIsHeldFirst(t *testing.T) {
 		key, other := mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}, mesh.ThreadKey{Tenant: "acme", ID: mesh.NewThreadID()}
 		var room atomic.Bool
 		log := threadlog.New(mem.Open(), threadlog.WithRoom(func(context.Context) bool { return !room.Load() }))
+		var mu sync.Mutex
 		var got []string
 		add := func(what string) func() error {
 			return func() error {
 				if !room.Load() {
 					return mesh.Errorf(mesh.Unavailable, "test", "the disk is full")
 				}
-				got = append(got, what) // one at a time, or the race detector tells
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, what)
 				return nil
 			}
 		}
