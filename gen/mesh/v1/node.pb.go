@@ -732,9 +732,9 @@ func (x *ImportTenantRequest) GetPiece() *TenantPiece {
 // ImportTenantResponse says what came of an import.
 type ImportTenantResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many threads the export has, and how many of them were here already, from before
-	// the import was cut off.
-	Threads       int64 `protobuf:"varint,1,opt,name=threads,proto3" json:"threads,omitempty"`
+	// How many threads the export has.
+	Threads int64 `protobuf:"varint,1,opt,name=threads,proto3" json:"threads,omitempty"`
+	// How many of them were here already, from before the import was cut off.
 	ThreadsBefore int64 `protobuf:"varint,2,opt,name=threads_before,json=threadsBefore,proto3" json:"threads_before,omitempty"`
 	// How many events the threads have that were imported.
 	Events int64 `protobuf:"varint,3,opt,name=events,proto3" json:"events,omitempty"`
