@@ -3,8 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"agentmesh/mesh/store/tinydisk"
 )
 
 // finding U5: a disk without room for a backup, or for what is restored, leaves nothing of
@@ -16,14 +17,7 @@ func TestABackupOntoAFullDiskIsNone(t *testing.T) {
 	if err := os.Mkdir(tiny, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", tiny, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(tiny, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	tinydisk.Mount(t, tiny, "8m")
 	padded(t, filepath.Join(dir, "data"))
 	m := up(t, dir)
 	m.mesh("data", "backup", filepath.Join(tiny, "copy")).fails(t, exitUnavailable, "tiny/copy.partial cannot be written; see that its disk has room")

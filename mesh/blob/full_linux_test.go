@@ -4,24 +4,17 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/store/tinydisk"
 )
 
 // An upload for which the disk has no room is refused as such, keeps what has come, and goes on when
 // there is room again; an event whose bytes have none is as one that the log cannot write.
 func TestAnUploadGoesOnWhenAFullDiskHasRoomAgain(t *testing.T) {
 	h := newHouse(t)
-	if err := syscall.Mount("tmpfs", h.dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(h.dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	tinydisk.Mount(t, h.dir, "2m")
 	h.open()
 	fill := filepath.Join(h.dir, "fill")
 	if err := os.WriteFile(fill, make([]byte, 1_700_000), 0o600); err != nil {

@@ -3,14 +3,10 @@ package node_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"iter"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,47 +18,9 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/store/tinydisk"
 	"agentmesh/mesh/threadlog/eventpb"
 )
-
-// tinyDisk is a data folder on a file system of that size, which ends with the test.
-func tinyDisk(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill takes all the room that there is, and returns what gives it back.
-func fill(t *testing.T, dir string) (room func()) {
-	t.Helper()
-	path := filepath.Join(dir, "fill")
-	var err error
-	for size := 1 << 20; size > 0; size /= 16 {
-		f, openErr := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-		if openErr != nil {
-			t.Fatal(openErr)
-		}
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-		if closeErr := f.Close(); !errors.Is(err, syscall.ENOSPC) || closeErr != nil {
-			t.Fatal(err, closeErr)
-		}
-	}
-	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // writable reports what the node says of itself.
 func (m *testMesh) writable(ctx context.Context) bool {
@@ -81,7 +39,8 @@ func (m *testMesh) writable(ctx context.Context) bool {
 // A turn that is at work when the disk fills waits until there is room: what its agent says,
 // what it appends, and its end. Nothing of it is lost, and its user is told of no failure.
 func TestATurnAtWorkWaitsForRoomOnTheDisk(t *testing.T) {
-	dir := tinyDisk(t, "24m")
+	dir := t.TempDir()
+	tinydisk.Mount(t, dir, "24m")
 	begun, full, waits := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	piece := strings.Repeat("x", 32<<10)
 	var said strings.Builder
@@ -121,7 +80,7 @@ func TestATurnAtWorkWaitsForRoomOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-begun
-	room := fill(t, dir)
+	room := tinydisk.Fill(t, dir)
 	close(full)
 	<-waits
 	if _, err := m.edge().SendMessage(in(t, mesh.NewThreadID()), say(strings.Repeat("y", 256<<10))); status.Code(err) != codes.Unavailable {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"agentmesh/mesh/store/tinydisk"
 )
 
 // finding R11: a mesh that was killed starts on a disk that has no byte left: it serves what
@@ -22,15 +24,8 @@ func TestAMeshStartsOnAFullDisk(t *testing.T) {
 	}
 	m := prepare(t)
 	disk := filepath.Join(m.dir, "data")
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=12m"); err != nil {
-		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
-	}
-	t.Cleanup(func() {
-		_ = m.end(syscall.SIGKILL) // which has files there
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	tinydisk.Mount(t, disk, "12m")
+	t.Cleanup(func() { _ = m.end(syscall.SIGKILL) }) // which has files there
 	if err := m.start(0); err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +39,7 @@ func TestAMeshStartsOnAFullDisk(t *testing.T) {
 	if err := os.Truncate(filepath.Join(disk, "mesh.db.lock"), 0); err != nil {
 		t.Fatal(err)
 	}
-	fill := filepath.Join(disk, "fill")
-	f, err := os.Create(fill)
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	room := tinydisk.Fill(t, disk)
 	if err := m.start(0); err != nil {
 		t.Fatalf("on a full disk: %v", err)
 	}
@@ -64,9 +52,7 @@ func TestAMeshStartsOnAFullDisk(t *testing.T) {
 	if code, text := m.read(t, "/tasks"); code != http.StatusOK || !strings.Contains(text, `"tasks":[{`) {
 		t.Errorf("tasks when nothing is written: %d %s", code, text)
 	}
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
+	room()
 	if err := m.takes(l); err != nil {
 		t.Errorf("with room again: %v", err)
 	}

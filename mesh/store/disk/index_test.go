@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -306,24 +305,8 @@ func TestAKillInTheMidstOfACheckpointLosesNothing(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for round := range 6 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), indexEnv+"="+path)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) // wherever that is
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+		more := time.Duration(r.IntN(60)) * time.Millisecond // wherever that is
+		killed(t, []string{indexEnv + "=" + path}, more, func(said string) bool { return said == "open" })
 		if wantIndex(t, path); t.Failed() {
 			t.Fatalf("seed %d, round %d", seed, round)
 		}

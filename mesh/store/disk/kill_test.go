@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -59,12 +60,12 @@ func child(path string) int {
 	return 0
 }
 
-// runAndKill lets a child append until it has acknowledged n and some time has
-// passed, kills it, and returns all that it acknowledged.
-func runAndKill(t *testing.T, path string, n int, more time.Duration) []ack {
+// killed starts this program once more, with that in its environment, gives heard each whole line
+// that it says, and kills it some time after heard has first said that it is enough.
+func killed(t *testing.T, env []string, more time.Duration, heard func(line string) (enough bool)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -73,19 +74,17 @@ func runAndKill(t *testing.T, path string, n int, more time.Duration) []ack {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var acks []ack
-	lines := bufio.NewReader(out)
-	for {
+	var kill *time.Timer
+	for lines := bufio.NewReader(out); ; {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
 			break // what is left of the line was cut off
 		}
-		var a ack
-		if _, scanErr := fmt.Sscanf(line, "%d %d %s\n", &a.thread, &a.seq, &a.id); err != nil || scanErr != nil {
-			t.Fatal(err, scanErr)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if acks = append(acks, a); len(acks) == n {
-			kill := time.AfterFunc(more, func() { _ = cmd.Process.Kill() }) // Wait tells what came of it
+		if heard(strings.TrimSuffix(line, "\n")) && kill == nil {
+			kill = time.AfterFunc(more, func() { _ = cmd.Process.Kill() }) // Wait tells what came of it
 			defer kill.Stop()
 		}
 	}
@@ -94,6 +93,21 @@ func runAndKill(t *testing.T, path string, n int, more time.Duration) []ack {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("the child ended with %v", err)
 	}
+}
+
+// runAndKill lets a child append until it has acknowledged n and some time has
+// passed, kills it, and returns all that it acknowledged.
+func runAndKill(t *testing.T, path string, n int, more time.Duration) []ack {
+	t.Helper()
+	var acks []ack
+	killed(t, []string{childEnv + "=" + path}, more, func(line string) bool {
+		var a ack
+		if _, err := fmt.Sscanf(line, "%d %d %s", &a.thread, &a.seq, &a.id); err != nil {
+			t.Fatal(err)
+		}
+		acks = append(acks, a)
+		return len(acks) == n
+	})
 	return acks
 }
 

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bufio"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -9,11 +8,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -276,27 +273,7 @@ func migrateChild(path string) int {
 // some more time.
 func killMigration(t *testing.T, path, line, stop string, more time.Duration) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), migrateEnv+"="+path, stopEnv+"="+stop)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
-	for said.Scan() {
-		if said.Text() == line {
-			time.AfterFunc(more, func() { _ = cmd.Process.Kill() }) // Wait tells what came of it
-		}
-	}
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("the child ended with %v", err)
-	}
+	killed(t, []string{migrateEnv + "=" + path, stopEnv + "=" + stop}, more, func(said string) bool { return said == line })
 }
 
 // A migration that kill -9 cut off is not there at all, and is begun again; one

@@ -1,18 +1,13 @@
 package disk
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,35 +79,12 @@ func rowsChild(path string) int {
 // keptAndKilled lets a child keep rows so often, and kills it some time later.
 func keptAndKilled(t *testing.T, path string, n int, more time.Duration) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), rowsEnv+"="+path)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			break
+	killed(t, []string{rowsEnv + "=" + path}, more, func(line string) bool {
+		if line == "kept" {
+			n--
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n -= strings.Count(line, "kept"); n == 0 {
-			kill := time.AfterFunc(more, func() { _ = cmd.Process.Kill() }) // Wait tells what came of it
-			defer kill.Stop()
-		}
-	}
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("the child ended with %v", err)
-	}
+		return n == 0
+	})
 }
 
 // finding C5: a kill -9 in the midst of writing rows leaves some with which the next start goes

@@ -10,54 +10,17 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/tinydisk"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/logtest"
 )
-
-// tiny mounts a file system of that size, which ends with the test.
-func tiny(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a file system cannot be mounted here (%v): this needs root and CAP_SYS_ADMIN", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fillUp takes all room that there is, and returns what gives it back.
-func fillUp(t *testing.T, dir string) (room func()) {
-	t.Helper()
-	path := filepath.Join(dir, "fill")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // finding R11: a folder on a disk that has no byte left, not even for the words in its lock
 // file, is opened: it is read, takes what there is room for in its files, says that it takes no
 // more, and heals by itself when there is room.
 func TestAFolderOnAFullDiskIsOpened(t *testing.T) {
-	dir := tiny(t, "8m")
+	dir := t.TempDir()
+	tinydisk.Mount(t, dir, "8m")
 	path := filepath.Join(dir, "mesh.db")
 	s, err := Open(path, Options{})
 	if err != nil {
@@ -75,7 +38,7 @@ func TestAFolderOnAFullDiskIsOpened(t *testing.T) {
 	if err := os.Truncate(path+lockSuffix, 0); err != nil { // as a start on a full disk leaves it
 		t.Fatal(err)
 	}
-	room := fillUp(t, dir)
+	room := tinydisk.Fill(t, dir)
 	s, err = Open(path, Options{})
 	if err != nil {
 		t.Fatalf("on a full disk: %v", err)
@@ -112,7 +75,8 @@ func TestAFolderOnAFullDiskIsOpened(t *testing.T) {
 // finding C6: a checkpoint that finds no room, or fails otherwise, costs nothing but a longer
 // start, and is made when there is room.
 func TestACheckpointThatFailsIsMadeLater(t *testing.T) {
-	dir := tiny(t, "1m")
+	dir := t.TempDir()
+	tinydisk.Mount(t, dir, "1m")
 	path := filled(t)
 	there := filepath.Join(dir, "mesh.index")
 	if err := errors.Join(copyFile(indexPath(path), there), os.Remove(indexPath(path)), os.Symlink(there, indexPath(path))); err != nil {
@@ -128,7 +92,7 @@ func TestACheckpointThatFailsIsMadeLater(t *testing.T) {
 		}
 	}
 	was := keptUpTo(s)
-	room := fillUp(t, dir)
+	room := tinydisk.Fill(t, dir)
 	add()
 	if err := s.Delete(t.Context(), logtest.Key(1), threadlog.AnyPos); err != nil {
 		t.Fatal(err)
