@@ -163,7 +163,7 @@ var kits = map[string]layer{
 	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
 	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":          {2, []string{"mesh/text"}},
-	"mesh/store/tinydisk":      {1, nil},
+	"mesh/store/tinydisk":         {1, nil},
 	"mesh/skill/skilltest":        {3, []string{"mesh", "mesh/limit", "mesh/security/grant", "mesh/skill", "mesh/state"}},
 	"agents/internal/meshtest":    {7, []string{"agentcards", "docs", "gen/mesh/v1", "mesh", "mesh/...", "skills", "skills/..."}},
 	"mesh/llm/scripted":           {3, []string{"mesh", "mesh/llm"}},
