@@ -202,14 +202,14 @@ func (r *Rows) Write(upTo mesh.Pos, changes map[string][]byte) error {
 	if last := len(anchors) - 1; last < 0 || anchors[last].pos != upTo { // of one that was deleted just now it has no hash, and looks for none
 		anchors = append(anchors[max(0, len(anchors)-maxAnchors+1):len(anchors):len(anchors)], anchor{upTo, hash})
 	}
-	_, deletions, _, err := r.s.Deleted(context.Background(), 0)
+	gone, deletions, all, err := r.s.Deleted(context.Background(), r.deletions)
 	if err != nil {
 		return err
 	}
 	err = r.file.use(func(db *bolt.DB) error {
 		return db.Update(func(tx *bolt.Tx) error {
 			b := tx.Bucket(bucketRows)
-			if deletions > r.deletions {
+			if !all || len(gone) > 0 {
 				if err := noteRemoved(tx); err != nil {
 					return err
 				}
