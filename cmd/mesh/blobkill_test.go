@@ -41,24 +41,13 @@ func TestALargeFileSurvivesKill9(t *testing.T) {
 	cut := 0
 	for round := range *blobRounds + 1 {
 		m, thread := up(t, t.TempDir()), mesh.NewThreadID()
-		done := make(chan finished, 1)
-		began := time.Now()
-		go func() { done <- m.mesh("send", "--thread", thread, "--file", file, "look") }() // received from below
-		if round == 0 {
-			(<-done).succeeds(t)
+		send := func() finished { return m.mesh("send", "--thread", thread, "--file", file, "look") }
+		if began := time.Now(); round == 0 {
+			send().succeeds(t)
 			longest = time.Since(began)
 			m.kill9()
-		} else {
-			moment := time.NewTimer(time.Duration(random.Int64N(int64(longest) + 1)))
-			select {
-			case <-moment.C: // the moment is the point
-				m.kill9()
-				if (<-done).code != exitOK {
-					cut++
-				}
-			case <-done:
-				m.kill9()
-			}
+		} else if m.killedWithin(random, longest, send).code != exitOK {
+			cut++
 		}
 		runHere(t, nil, "data", "verify", "--data", m.data).want(t, exitOK, "nothing is damaged")
 		m = up(t, m.dir)

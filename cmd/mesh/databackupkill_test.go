@@ -176,19 +176,6 @@ func noHalf(t *testing.T, what, dir string) {
 	}
 }
 
-// killedMidway runs the command and kills it at some moment of the time that it takes.
-func killedMidway(t *testing.T, random *rand.Rand, dir string, took time.Duration, env []string, args ...string) {
-	t.Helper()
-	p := launch(t, dir, "mesh", env, args...)
-	moment := time.NewTimer(time.Duration(random.Int64N(int64(took) + 1))) // the moment is the point
-	select {
-	case <-moment.C:
-		_ = p.cmd.Process.Kill() // it may have ended
-	case <-p.ended:
-	}
-	<-p.ended
-}
-
 // finding U5: a backup that is made while users change everything has all that was
 // acknowledged before, once, and is sound; kill -9 of who makes it, of its mesh and of who
 // restores it, at any moment, leaves nothing that could be taken for one, and the next try

@@ -45,17 +45,7 @@ func TestErasureSurvivesKill9(t *testing.T) {
 	for round := range *eraseRounds {
 		dir := copied(t, source)
 		m, root := upAs(t, dir)
-		done := make(chan finished, 1)
-		go func() { done <- root.mesh("users", "erase", "ann", "--yes") }() // received from below
-		moment := time.NewTimer(time.Duration(random.Int64N(int64(longest) + 1)))
-		var ended finished
-		select {
-		case <-moment.C: // the moment is the point
-			m.kill9()
-			ended = <-done
-		case ended = <-done:
-			m.kill9()
-		}
+		ended := m.killedWithin(random, longest, func() finished { return root.mesh("users", "erase", "ann", "--yes") })
 		left := contents(t, copied(t, dir))
 		for name, is := range left {
 			if before[name] != is {

@@ -89,17 +89,7 @@ func TestATenantIsImportedWholeAcrossKill9(t *testing.T) {
 	for round := range *importRounds {
 		dir := copied(t, empty)
 		m, _ := upAs(t, dir)
-		done := make(chan finished, 1)
-		go func() { done <- person{m, tokenOf("op")}.mesh("tenants", "import", file) }() // received from below
-		moment := time.NewTimer(time.Duration(random.Int64N(int64(longest) + 1)))
-		var last finished
-		select {
-		case <-moment.C: // the moment is the point
-			m.kill9()
-			last = <-done
-		case last = <-done:
-			m.kill9()
-		}
+		last := m.killedWithin(random, longest, func() finished { return person{m, tokenOf("op")}.mesh("tenants", "import", file) })
 		left := portable(t, copied(t, dir))
 		for name, is := range left {
 			if has[name] != is {

@@ -37,17 +37,7 @@ func TestAThreadIsImportedWholeAcrossKill9(t *testing.T) {
 	random, there := rand.New(rand.NewPCG(*importSeed, 1)), 0
 	for round := range *importRounds {
 		m := up(t, t.TempDir())
-		done := make(chan finished, 1)
-		go func() { done <- m.mesh("threads", "import", file) }() // received from below
-		moment := time.NewTimer(time.Duration(random.Int64N(int64(longest) + 1)))
-		var first finished
-		select {
-		case <-moment.C: // the moment is the point
-			m.kill9()
-			first = <-done
-		case first = <-done:
-			m.kill9()
-		}
+		first := m.killedWithin(random, longest, func() finished { return m.mesh("threads", "import", file) })
 		m = up(t, m.dir)
 		f := m.mesh("threads", "import", file)
 		switch {

@@ -14,7 +14,7 @@ import (
 	"agentmesh/mesh/thread/cache"
 )
 
-// A Holder keeps something of users beside the threads. Its methods may be called
+// A Holder keeps something of users and tenants beside the threads. Its methods may be called
 // concurrently, also while it works.
 type Holder interface {
 	// Keeps names what it keeps, as no other Holder does: "mail".
