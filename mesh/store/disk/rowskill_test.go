@@ -40,7 +40,7 @@ func listing(path string, kept bool) (*Store, *threadlog.Log, *tasks.Index, erro
 }
 
 func rowsChild(path string) int {
-	_, log, x, err := listing(path, true)
+	s, log, x, err := listing(path, true)
 	ctx, failed := context.Background(), make(chan error, 1)
 	if err == nil {
 		go func() { // until the process is killed
@@ -48,7 +48,9 @@ func rowsChild(path string) int {
 				if err := errors.Join(x.Catch(ctx, "acme"), x.Keep(ctx)); err != nil {
 					failed <- err
 				}
-				fmt.Println("kept")
+				if len(s.rows.anchors) > 0 { // else there was nothing to keep yet
+					fmt.Println("kept")
+				}
 			}
 		}()
 	}
@@ -93,7 +95,6 @@ func TestKillInTheMidstOfWritingRowsLeavesThemAsTheLogIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh.db")
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	kept := 0
 	for round := range 8 {
 		keptAndKilled(t, path, 1+r.IntN(20), time.Duration(r.IntN(20_000))*time.Microsecond)
 		var pages [2]tasks.Page
@@ -109,8 +110,8 @@ func TestKillInTheMidstOfWritingRowsLeavesThemAsTheLogIs(t *testing.T) {
 			}
 			ofUser, _, _ := x.Used("acme", "ann", time.Now())
 			used[i] = ofUser.Threads
-			if i == 0 && len(s.rows.anchors) > 0 {
-				kept++
+			if i == 0 && len(s.rows.anchors) == 0 {
+				t.Errorf("seed %d round %d: nothing was kept", seed, round)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -119,9 +120,5 @@ func TestKillInTheMidstOfWritingRowsLeavesThemAsTheLogIs(t *testing.T) {
 		if diff := cmp.Diff(pages[1], pages[0]); diff != "" || used[0] != used[1] {
 			t.Fatalf("seed %d round %d: %v of %v threads (-of the log +kept):\n%s", seed, round, used[0], used[1], diff)
 		}
-	}
-	// Rows are not gone on with where each record by which their log is known was deleted since.
-	if kept < 4 {
-		t.Errorf("seed %d: of 8 rounds rows of %d were gone on with", seed, kept)
 	}
 }
