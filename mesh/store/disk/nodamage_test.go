@@ -55,8 +55,10 @@ func TestNoDamageOpensWithLessInIt(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if refused == 0 || found == 0 {
-		t.Errorf("seed %d: %d were refused, and in %d threads were closed", seed, refused, found)
+	// Two of three files are of the log, and most of their blocks have events. Whether one of
+	// the others must be refused is luck: the tests of each kind of damage show that.
+	if found == 0 {
+		t.Errorf("seed %d: %d were refused, and in none threads were closed", seed, refused)
 	}
 	t.Logf("seed %d: %d of 60 were refused, and in %d threads were closed", seed, refused, found)
 }
