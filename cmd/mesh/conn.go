@@ -130,6 +130,14 @@ func (c *client) call(ctx context.Context, thread string) context.Context {
 	return mesh.WithCall(ctx, c.identity(thread))
 }
 
+// addressed returns ctx for a call about the thread that is for the agent, or
+// for main with "".
+func (c *client) addressed(ctx context.Context, thread, agent string) context.Context {
+	call := c.identity(thread)
+	call.Agent = agent
+	return mesh.WithCall(ctx, call)
+}
+
 // after returns ctx for a call that goes on after seq.
 func (c *client) after(ctx context.Context, thread string, seq mesh.Seq) context.Context {
 	call := c.identity(thread)

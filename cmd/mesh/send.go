@@ -24,6 +24,7 @@ type sendOptions struct {
 	task           string
 	resume         int64
 	follow         bool // --resume was given
+	agent          string
 	files          []string
 }
 
@@ -43,6 +44,7 @@ Seq is printed, and what still happens.`,
 		Example: `  mesh send "How do I configure rate limiting?"
   mesh send --thread 550e8400-e29b-41d4-a716-446655440000 "And per user?"
   mesh send - --json <question.txt
+  mesh send --agent knowledge "How do I configure rate limiting?"
   mesh send --file report.pdf --file data.csv "Compare these"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
@@ -57,6 +59,7 @@ Seq is printed, and what still happens.`,
 	flags.StringArrayVar(&o.files, "file", nil, "send this `file` too, of any size that the mesh takes; may be given several times")
 	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
 	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
+	a.agentFlag(cmd, &o.agent, "send it to the agent with this `name` instead of main")
 	flags.Int64Var(&o.resume, "resume", 0, "follow --task from after this `seq` instead of sending")
 	return cmd
 }
@@ -69,6 +72,8 @@ func (a *app) checkSend(o *sendOptions, args []string) error {
 		return errors.New("--resume needs --task")
 	case o.follow && len(args)+len(o.files) > 0:
 		return errors.New("--resume sends nothing; leave the text away")
+	case o.follow && o.agent != "":
+		return errors.New("--resume follows a task, whoever has it; leave --agent away")
 	case o.follow && o.noStream:
 		return errors.New("--resume is a stream; leave --no-stream away")
 	case o.follow && o.resume < 0:
@@ -99,6 +104,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			thread = mesh.NewThreadID()
 		}
 		t = newTurn(thread, o.task, text)
+		t.agent = o.agent
 		for _, name := range o.files {
 			part, err := c.enclose(ctx, thread, name)
 			if err != nil {
@@ -138,7 +144,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 
 // sendWhole sends without a stream.
 func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
-	resp, err := c.a2a.SendMessage(c.call(ctx, t.thread), t.send)
+	resp, err := c.a2a.SendMessage(c.addressed(ctx, t.thread, t.agent), t.send)
 	if err != nil {
 		return err
 	}

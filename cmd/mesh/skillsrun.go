@@ -10,6 +10,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/spf13/cobra"
 
+	"agentmesh/cmd/mesh/terminal"
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/skilltools"
@@ -187,16 +188,16 @@ func (c *client) finishRun(ctx context.Context, o *runOptions, req *meshv1.RunSk
 
 // ask prints the question of a run and returns what the user types, "" for the
 // end of the input.
-func (c *client) ask(ctx context.Context, lines <-chan line, ran *meshv1.RunSkillResponse) (string, error) {
+func (c *client) ask(ctx context.Context, lines <-chan terminal.Entry, ran *meshv1.RunSkillResponse) (string, error) {
 	c.app.notef("? %s\nyes or no › ", printable(strings.TrimSpace(ran.GetContent())))
 	for {
 		select {
 		case l := <-lines:
-			if l.err != nil {
+			if l.Err != nil {
 				c.app.notef("\n")
 				return "", nil //nolint:nilerr // the end of the input is no answer
 			}
-			if text := strings.TrimSpace(l.text); text != "" {
+			if text := strings.TrimSpace(l.Text); text != "" {
 				return text, checkText(text)
 			}
 			c.app.notef("yes or no › ")

@@ -117,7 +117,7 @@ until nobody works any more.`,
 			}
 			a.printf("%s\n", threadHead(resp.GetThread()))
 			t := new(transcript)
-			for ev, err := range c.events(ctx, thread) {
+			for ev, err := range c.events(ctx, thread, false) {
 				if err != nil {
 					return err
 				}
@@ -201,10 +201,11 @@ func (a *app) threadArg(id *string) cobra.PositionalArgs {
 	}
 }
 
-// events yields the thread's events as they are now, in order.
-func (c *client) events(ctx context.Context, thread string) iter.Seq2[*meshv1.Event, error] {
+// events yields the thread's events as they are now, in order; in brief, without
+// the midst of long output.
+func (c *client) events(ctx context.Context, thread string, brief bool) iter.Seq2[*meshv1.Event, error] {
 	return func(yield func(*meshv1.Event, error) bool) {
-		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 1000}
+		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 1000, Brief: brief}
 		for {
 			resp, err := c.threads.ReadThread(c.call(ctx, thread), req)
 			if err != nil {

@@ -92,7 +92,7 @@ func (a *app) agrees(ctx context.Context, yes bool, question string) error {
 	defer stop()
 	select {
 	case l := <-lines:
-		if answer := strings.ToLower(strings.TrimSpace(l.text)); l.err == nil && (answer == "y" || answer == "yes") {
+		if answer := strings.ToLower(strings.TrimSpace(l.Text)); l.Err == nil && (answer == "y" || answer == "yes") {
 			return nil
 		}
 		return mesh.Errorf(mesh.Precondition, op, "nothing was deleted")

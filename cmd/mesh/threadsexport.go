@@ -90,7 +90,7 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 			w.put(fileHead{Format: threadFormat, Version: version, Tenant: who.GetTenantId(), Thread: thread, Events: is.GetThread().GetSeq()})
 			n := int64(0)
 			var files blobList
-			for ev, err := range c.events(ctx, thread) {
+			for ev, err := range c.events(ctx, thread, false) {
 				if err != nil {
 					return err
 				}
