@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -213,9 +212,12 @@ func (c *chat) recap(ctx context.Context, open string) error {
 	}
 	v := c.view()
 	for _, l := range said {
+		u, who := l.Utterance(), "you"
+		if u.Role == fold.RoleAgent {
+			who = speakerName(u.Agent)
+		}
 		v.speaker = ""
-		who := cmp.Or(l.Agent(), "you")
-		c.app.show(v.say(who, mesh.Clip(l.Utterance().Text, recappedBytes), true), "")
+		c.app.show(v.say(who, mesh.Clip(u.Text, recappedBytes), true), "")
 	}
 	c.app.show(v.newline(), "")
 	return nil

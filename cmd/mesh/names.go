@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +39,14 @@ func threadNames(ctx context.Context, c *client) (names []string, err error) {
 	list, err := c.listThreads(ctx, 50)
 	for _, th := range list {
 		names = append(names, th.GetThreadId())
+	}
+	return names, err
+}
+
+func taskNames(ctx context.Context, c *client) (names []string, err error) {
+	list, err := c.listTasks(ctx, 0, 50)
+	for _, t := range list {
+		names = append(names, t.GetId())
 	}
 	return names, err
 }
@@ -106,7 +114,7 @@ func (n *agentName) Type() string   { return "name" }
 // Set refuses what cannot be an agent's name.
 func (n *agentName) Set(s string) error {
 	if !mesh.ValidAgentName(s) {
-		return fmt.Errorf("is no agent's name, which has lower-case letters, digits, '-' and '_'; 'mesh agents list' shows them")
+		return errors.New("must be an agent's name, in lower-case letters, digits, '-' and '_'; 'mesh agents list' shows them")
 	}
 	*n = agentName(s)
 	return nil
@@ -125,6 +133,13 @@ func (a *app) offerFlag(cmd *cobra.Command, flag string, names naming) {
 		return complete(cmd, nil, prefix)
 	})
 	if err != nil {
+		panic(err) // the flag is there: it was just defined
+	}
+}
+
+// fixed has a shell complete the value of a flag with words.
+func fixed(cmd *cobra.Command, flag string, words []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is there: it was just defined
 	}
 }

@@ -37,7 +37,8 @@ func (a *app) sendCommand() *cobra.Command {
 reads it from stdin.
 
 The answer goes to stdout. The thread's id, who does what, and how to go on go
-to stderr. The exit code is 1 when the task failed, was rejected or cancelled.
+to stderr. The exit code is 1 when the task failed, was rejected or cancelled, and 7
+when it waits for an approval or an answer of yours.
 
 With --task and --resume nothing is sent: what happened in the task after that
 Seq is printed, and what still happens.`,
@@ -55,7 +56,7 @@ Seq is printed, and what still happens.`,
 		RunE: a.stream(func(ctx context.Context, c *client, args []string) error { return c.sendOnce(ctx, o, args) }),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.json, "json", false, "print each event of the stream as one line of JSON")
+	a.structured(cmd, &o.json, "print each event of the stream as one line of JSON")
 	flags.StringArrayVar(&o.files, "file", nil, "send this `file` too, of any size that the mesh takes; may be given several times")
 	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
 	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
@@ -131,7 +132,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 		if !o.json {
 			a.show(v.show(u))
 		} else if u.raw != nil {
-			if err := printJSON(a, u.raw); err != nil {
+			if err := printAll(a, u.raw); err != nil {
 				return err
 			}
 		}
@@ -151,7 +152,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 	u := decode(wholeAnswer(resp))
 	t.note(u)
 	if o.json {
-		if err := printJSON[proto.Message](c.app, resp); err != nil {
+		if err := printAll[proto.Message](c.app, resp); err != nil {
 			return err
 		}
 		return c.settle(t)
@@ -175,13 +176,14 @@ func wholeAnswer(resp *a2apb.SendMessageResponse) *a2apb.StreamResponse {
 }
 
 // settle says how a script goes on, and returns errTaskFailed where the task
-// did not end well.
+// did not end well, and errWaits where it waits for the user.
 func (c *client) settle(t *turn) error {
 	if t.failed() {
 		return errTaskFailed
 	}
 	if mesh.Interrupted(t.state) {
 		c.app.notef("waits for an answer: mesh send --thread %s --task %s TEXT\n", t.thread, t.task)
+		return errWaits
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ deleted by then is.`,
 		Example: `  mesh threads delete 550e8400-e29b-41d4-a716-446655440000 --yes
   mesh threads delete --before 90d
   mesh threads delete --before 2026-01-01 --yes`,
+		ValidArgsFunction: a.offer(threadNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
 				return one(cmd, args)
