@@ -1,9 +1,13 @@
 package main
 
 import (
+	"crypto/x509"
+	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 )
@@ -60,5 +64,36 @@ func TestTasksNamesAndFormatsAtACommandLine(t *testing.T) {
 	}
 	if f := m.mesh("help", "exit-codes"); !strings.Contains(f.stdout, "    7  not done yet") {
 		t.Errorf("the exit code is not told: %s", f.stdout)
+	}
+}
+
+// finding U6: the doctor says what is well and what is not, with what helps.
+func TestTheDoctorSaysWhatHelps(t *testing.T) {
+	t.Parallel()
+	m := up(t, t.TempDir())
+	if f := m.mesh("doctor"); f.code != exitOK || strings.Contains(f.stdout, "✗") || !strings.Contains(f.stdout, "✓ it is ready\n✓ you are ") || !strings.Contains(f.stdout, "✓ it has no alarms\n") {
+		t.Errorf("exit code %d: %s%s", f.code, f.stdout, f.stderr)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mesh.yaml")
+	writeFile(t, file, "model: {url: \"http://127.0.0.1:1/v1\", name: small}\ndata: "+dir+"\n")
+	f := m.mesh("doctor", "--config", file, "--addr", "127.0.0.1:1")
+	for _, want := range []string{
+		"✗ nobody answers at 127.0.0.1:1; start the mesh with 'mesh up'", "✓ the configuration has no mistakes\n",
+		"✗ the model small does not answer: ", "\n  look at model.url, model.key and model.name", "the disk of " + dir + " has ",
+	} {
+		if f.code != exitFailure || !strings.Contains(f.stdout, want) {
+			t.Errorf("exit code %d: %q is not in %s%s", f.code, want, f.stdout, f.stderr)
+		}
+	}
+	writeFile(t, file, "modle: {}\n")
+	m.mesh("doctor", "--config", file).want(t, exitFailure, "✗ configuration: ", "mesh config check")
+	d := &doctor{app: &app{stdout: io.Discard, now: func() time.Time { return epoch }}}
+	for left, ill := range map[time.Duration]bool{-time.Hour: true, time.Hour: true, 2 * expiresSoon: false} {
+		d.ill = false
+		d.certificate("it", &x509.Certificate{NotBefore: epoch.Add(-time.Hour), NotAfter: epoch.Add(left)})
+		if d.ill != ill {
+			t.Errorf("a certificate with %v left is told of: %v, want %v", left, d.ill, ill)
+		}
 	}
 }
