@@ -191,7 +191,8 @@ func TestAnIndexThatCannotBeUsedIsMadeOfTheLog(t *testing.T) {
 		"with a thread of before": func(path string) error {
 			return rewrite(path, func(tx *bolt.Tx) error {
 				k, v := tx.Bucket(bucketHeads).Cursor().Last()
-				h, err := decodeHead(k, v, new(string))
+				var h memindex.Head
+				err := decodeHead(&h, k, v, new(string))
 				h.Epoch++
 				return errors.Join(err, tx.Bucket(bucketHeads).Put(k, encodeHead(k, h)))
 			})
