@@ -209,13 +209,14 @@ func divide(p memindex.Part) []memindex.Part {
 	for i := range out {
 		from := i * partSize
 		out[i] = memindex.Part{After: p.After + mesh.Seq(from), Positions: p.Positions[from:min(from+partSize, len(p.Positions))],
-			Decisions: map[mesh.Scope]mesh.Seq{}, IDs: map[memindex.ID]mesh.Seq{}}
+			Decisions: map[mesh.Scope]mesh.Seq{}}
 	}
 	for scope, seq := range p.Decisions {
 		out[(seq-p.After-1)/partSize].Decisions[scope] = seq
 	}
-	for id, seq := range p.IDs {
-		out[(seq-p.After-1)/partSize].IDs[id] = seq
+	for _, x := range p.IDs {
+		in := &out[(x.Seq-p.After-1)/partSize]
+		in.IDs = append(in.IDs, x)
 	}
 	return out
 }

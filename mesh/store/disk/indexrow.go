@@ -138,8 +138,9 @@ func encodePart(key []byte, p memindex.Part) []byte {
 			b = binary.AppendUvarint(appendText(b, string(scope)), uint64(seq-p.After))
 		}
 		b = binary.AppendUvarint(b, uint64(len(p.IDs)))
-		for id, seq := range p.IDs {
-			b = binary.AppendUvarint(append(b, id[:]...), uint64(seq-p.After))
+		for i := range p.IDs {
+			x := &p.IDs[i]
+			b = binary.AppendUvarint(append(b, x.ID[:]...), uint64(x.Seq-p.After))
 		}
 		return b
 	})
@@ -177,18 +178,18 @@ func decodePart(first mesh.Pos, key, b []byte, whole bool) (p memindex.Part, err
 	if n, b, err = cutNumber(b); err != nil || n > uint64(len(b)) {
 		return p, errForm
 	}
-	p.IDs = make(map[memindex.ID]mesh.Seq, n)
-	for range n {
-		var id memindex.ID
-		if len(b) < len(id) {
+	p.IDs = make([]memindex.IDAt, n)
+	for i := range p.IDs {
+		x := &p.IDs[i]
+		if len(b) < len(x.ID) {
 			return p, errForm
 		}
-		copy(id[:], b)
+		copy(x.ID[:], b)
 		var seq uint64
-		if seq, b, err = cutNumber(b[len(id):]); err != nil {
+		if seq, b, err = cutNumber(b[len(x.ID):]); err != nil {
 			return p, err
 		}
-		p.IDs[id] = p.After + mesh.Seq(seq)
+		x.Seq = p.After + mesh.Seq(seq)
 	}
 	return p, nil
 }

@@ -19,7 +19,7 @@ type Part struct {
 	After     mesh.Seq
 	Positions []mesh.Pos
 	Decisions map[mesh.Scope]mesh.Seq // the last of each scope
-	IDs       map[ID]mesh.Seq
+	IDs       []IDAt
 }
 
 // Gone is a thread that was deleted, and is still where the driver keeps it.
@@ -85,13 +85,12 @@ func (b *Book) Load(key mesh.ThreadKey, parts []Part) {
 	t := b.find(key)
 	positions := make([]mesh.Pos, 0, t.Last)
 	var decisions map[mesh.Scope]mesh.Seq
-	var ids map[ID]mesh.Seq
 	for _, p := range parts {
 		positions = append(positions, p.Positions...)
-		decisions, ids = merge(decisions, p.Decisions), merge(ids, p.IDs)
+		decisions = merge(decisions, p.Decisions)
 	}
 	t.positions = append(positions, t.positions...)
-	t.decisions, t.ids, t.base = merge(decisions, t.decisions), merge(ids, t.ids), 0
+	t.decisions, t.loaded, t.base = merge(decisions, t.decisions), newRoll(parts), 0
 }
 
 // change notes that the thread is not what is kept.
@@ -121,18 +120,23 @@ func (b *Book) Changes() ([]Change, []Gone) {
 	for t := range b.dirty {
 		c := Change{Head: t.Head, Was: t.kept, of: t}
 		c.After, c.Positions = t.saved, t.positions[t.saved-t.base:]
-		c.Decisions, c.IDs = newer(t.decisions, t.saved), newer(t.ids, t.saved)
+		c.Decisions = newer(t.decisions, t.saved)
+		for id, seq := range t.ids {
+			if seq > t.saved {
+				c.IDs = append(c.IDs, IDAt{id, seq})
+			}
+		}
 		out = append(out, c)
 	}
 	return out, slices.Clone(b.gone)
 }
 
-func newer[K comparable](all map[K]mesh.Seq, after mesh.Seq) map[K]mesh.Seq {
-	var out map[K]mesh.Seq
+func newer(all map[mesh.Scope]mesh.Seq, after mesh.Seq) map[mesh.Scope]mesh.Seq {
+	var out map[mesh.Scope]mesh.Seq
 	for k, seq := range all {
 		if seq > after {
 			if out == nil {
-				out = map[K]mesh.Seq{}
+				out = map[mesh.Scope]mesh.Seq{}
 			}
 			out[k] = seq
 		}
