@@ -99,6 +99,9 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			thread = mesh.NewThreadID()
 		}
 		t = newTurn(thread, o.task, text)
+		if err := c.taken(ctx, o.files); err != nil {
+			return err
+		}
 		for _, name := range o.files {
 			part, err := c.enclose(ctx, thread, name)
 			if err != nil {
