@@ -19,6 +19,9 @@ import (
 // connectTimeout bounds how long a mesh may take to accept a connection.
 const connectTimeout = 5 * time.Second
 
+// maxAnswer bounds an answer, in bytes: twice what agents may say in a task by default.
+const maxAnswer = 128 * mesh.MaxEvent
+
 // A client is a connection to the mesh with the services that it offers.
 type client struct {
 	app       *app
@@ -77,7 +80,7 @@ func (a *app) dialOptions(addr string) (rpc.DialOptions, error) {
 	kept, err := a.keptToken(addr)
 	return rpc.DialOptions{
 		Bearer: a.flags.token, BearerSource: kept, AllowPlaintextBearer: a.flags.plaintext, AllowPlaintextGrant: a.flags.plaintext,
-		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client,
+		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client, MaxMessage: maxAnswer,
 	}, err
 }
 

@@ -106,6 +106,9 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 		}
 		t = newTurn(thread, o.task, text)
 		t.agent = o.agent
+		if err := c.taken(ctx, o.agent, o.files); err != nil {
+			return err
+		}
 		for _, name := range o.files {
 			part, err := c.enclose(ctx, thread, name)
 			if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 func (a *app) tenantsCommand() *cobra.Command {
-	return group("tenants", "Bring all that is kept of a tenant to another mesh", "  mesh tenants export acme acme.jsonl\n  mesh tenants import acme.jsonl --addr other:7420", a.tenantsExportCommand(), a.tenantsImportCommand())
+	return group("tenants", "List what is kept of tenants, and bring all of one to another mesh", "  mesh tenants list\n  mesh tenants export acme acme.jsonl\n  mesh tenants import acme.jsonl --addr other:7420",
+		a.tenantsListCommand(), a.tenantsExportCommand(), a.tenantsImportCommand())
 }
 
 func (a *app) tenantsExportCommand() *cobra.Command {

@@ -30,6 +30,7 @@ var layers = map[string]layer{
 	"mesh/threadlog/memindex":   {2, []string{"mesh", "mesh/threadlog"}},
 	"mesh/thread/cache":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/thread/checkpoint":    {2, []string{"mesh", "mesh/state"}},
+	"mesh/thread/digest":        {2, []string{"mesh", "mesh/thread", "mesh/threadlog", "mesh/threadlog/eventpb"}},
 	"mesh/thread/rows":          {2, nil},
 	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/thread/rows", "mesh/threadlog"}},
 	"mesh/lease":                {2, []string{"mesh"}},
