@@ -170,6 +170,9 @@ func (a *app) agentConfig(o agentRun, token bool) (cfg node.Config, err error) {
 	if o.given("docs") || cfg.Docs == "" {
 		cfg.Docs = o.docs
 	}
+	if o.given("docs") {
+		cfg.SetBy("docs", "--docs")
+	}
 	if token && cfg.SharedData == nil { // where it goes, users are known
 		cfg.SharedData = []string{}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -8,7 +9,8 @@ import (
 )
 
 // Everything that is wrong is told at once, with its line, and nothing is started; what is
-// right is said to be (S1-034, S1-035, S1-101; finding U9).
+// right is said to be (S1-034, S1-035, S1-101; findings U3, U9): a folder that is named and is not there is a mistake, and so is one of documents
+// in which there are none.
 func TestConfigCheckTellsEveryMistake(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), `gracee: 3
@@ -25,6 +27,8 @@ chains:
   two: {stages: [{agent: one}]}
   mail: {stages: [{agent: gone}]}
 main: web-researcher
+docs: nowhere
+skills: mesh.yaml
 `)
 	r := runMesh(t, dir, nil, "config", "check")
 	for _, want := range []string{
@@ -41,7 +45,9 @@ main: web-researcher
 		`mesh.yaml:1[12]: chains.(one|two).stages\[0\].agents\[0\].name: goes in a circle: one -> two -> one`,
 		`mesh.yaml:13: chains.mail: is the name of a built-in agent`,
 		`mesh.yaml:14: main: is web-researcher, which cannot be offered: it needs a language model`,
-		`config: 13 mistakes`,
+		`mesh.yaml:15: docs: names the folder nowhere, which cannot be read \(no such file or directory\); make it`,
+		`mesh.yaml:16: skills: names the folder mesh.yaml, which cannot be read \(not a directory\)`,
+		`config: 15 mistakes`,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
 			t.Errorf("not told: %s", want)
@@ -53,6 +59,13 @@ main: web-researcher
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), "agents: {thinker: {description: Thinks}}\n")
 	if out := runMesh(t, dir, nil, "config", "check").succeeds(t); !strings.Contains(out, "note: thinker is not offered: it needs a language model") || !strings.Contains(out, "config: 8 agents, no mistakes") {
 		t.Errorf("a file without mistakes: %s", out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "mesh.yaml"), "docs: empty\nskills: empty\n")
+	if out := runMesh(t, dir, nil, "config", "check").stdout; !strings.Contains(out, "mesh.yaml:1: docs: names the folder empty, which is empty") || !strings.Contains(out, "config: 1 mistake\n") {
+		t.Errorf("empty folders: %s", out)
 	}
 	runMesh(t, t.TempDir(), nil, "config", "check").fails(t, exitNotFound, "there is no configuration file mesh.yaml")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -89,6 +90,7 @@ func planCrew(cfg node.Config, now func() time.Time, logger *slog.Logger) (*crew
 	if _, err := c.minds.of("", ""); err != nil {
 		problems = append(problems, err)
 	}
+	problems = append(problems, missingFolders(&c.cfg)...)
 	made, more := roster.Make(&c.cfg, coded(), c.lacking)
 	c.Roster = made
 	return c, append(problems, more...)
@@ -143,6 +145,25 @@ func (c *crew) lacking(a *roster.Agent) string {
 		return ""
 	}
 	return fmt.Sprintf("its endpoint does not have the tools %s; if it does, name them in %s.native_tools, or choose another endpoint", strings.Join(lacks, ", "), at)
+}
+
+// missingFolders says which of the folders that somebody has named are not there, and whether
+// there is nothing in that of documents: others, which the binary has, would serve in silence.
+func missingFolders(cfg *node.Config) (problems []error) {
+	for _, f := range []struct{ field, dir string }{{"skills", cfg.Skills}, {"docs", cfg.Docs}} {
+		if cfg.Origin(f.field) == "" {
+			continue // the default, for which the binary has a copy
+		}
+		inside, err := os.ReadDir(f.dir)
+		why := "is empty; put documents there"
+		if bad := (*fs.PathError)(nil); errors.As(err, &bad) {
+			why = "cannot be read (" + bad.Err.Error() + "); make it"
+		} else if f.field != "docs" || len(inside) > 0 {
+			continue
+		}
+		problems = append(problems, mesh.InvalidField("mesh.up", f.field, "names the folder %s, which %s, name another one, or leave it out for what the binary has", f.dir, why))
+	}
+	return problems
 }
 
 // folderOr returns the folder, or otherwise when there is none.

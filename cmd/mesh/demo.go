@@ -63,6 +63,7 @@ func (a *app) demo(ctx context.Context, keep string) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
+	_, _ = fmt.Fprintln(a.stdout, "Three conversations on a mesh of their own, without key or network; that takes some seconds.")
 	cfg := node.Config{GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Data: dir, Grace: 2 * time.Second}
 	if err := cfg.Fill(); err != nil {
 		return err

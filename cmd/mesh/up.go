@@ -287,6 +287,9 @@ func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Lo
 			fmt.Fprintf(&b, "  note    %s is not offered: %s\n", l.Name, l.Why)
 		}
 	}
+	if at.MainAway {
+		fmt.Fprintf(&b, "  note    there is no agent %s, which is to answer new conversations (main): they fail until one registers by that name\n", cfg.Main)
+	}
 	if at.Interrupted > 0 {
 		fmt.Fprintf(&b, "  note    %d turns were interrupted when the mesh last ended; they are marked FAILED\n", at.Interrupted)
 	}

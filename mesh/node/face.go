@@ -29,6 +29,9 @@ type Addresses struct {
 	CA string
 	// Interrupted is how many turns an earlier process left unfinished.
 	Interrupted int
+	// MainAway says that the default tenant knows no agent of the name of that which
+	// answers new conversations.
+	MainAway bool
 	// SharedTasks says that the default tenant has to-dos that all its users share.
 	SharedTasks bool
 }

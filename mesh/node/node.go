@@ -345,7 +345,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 	n.ready.set(true)
 	if n.opts.Ready != nil {
 		n.opts.Ready(Addresses{GRPC: n.grpcL.Addr().String(), HTTP: n.httpL.Addr().String(), Problems: n.skills.Problems(""), CA: n.ownCA(),
-			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx)})
+			Interrupted: n.settled, SharedTasks: n.sharedTasks(ctx), MainAway: n.mainAway()})
 	}
 	start("turns", n.turns.Run) // what was left over is worked on when there are agents, and who asks is served
 	select {

@@ -357,6 +357,12 @@ func (c *Config) budgets() limit.Budgets {
 	return b
 }
 
+// mainAway reports whether the default tenant knows no agent of the name of the main one.
+func (n *node) mainAway() bool {
+	_, err := n.agents.Get(mesh.DefaultTenant, n.cfg.Main)
+	return err != nil
+}
+
 // sharedTasks reports whether the default tenant has to-dos that its users share.
 func (n *node) sharedTasks(ctx context.Context) bool {
 	list, _, err := n.kv.List(ctx, state.TenantSpace(mesh.DefaultTenant, state.KindTasks).Page(state.Page{Limit: 1}))

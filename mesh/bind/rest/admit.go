@@ -58,6 +58,7 @@ func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		inner := r.WithContext(context.WithValue(r.Context(), metadataKey{}, md))
+		inner.URL = withoutEmpty(r.URL)
 		b, code, bad := g.readBody(w, inner)
 		if bad != nil {
 			g.fail(w, code, bad)

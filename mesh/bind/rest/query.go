@@ -3,6 +3,7 @@ package rest
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,6 +62,17 @@ func (q queries) unknown(r *http.Request) *status.Status {
 		}
 	}
 	return nil
+}
+
+// withoutEmpty is the URL without the parameters that have no value, as of a form of which not
+// all was filled in: each field is what it is by default then, where grpc-gateway would look for
+// a number.
+func withoutEmpty(u *url.URL) *url.URL {
+	given := u.Query()
+	maps.DeleteFunc(given, func(_ string, values []string) bool { return strings.Join(values, "") == "" })
+	out := *u
+	out.RawQuery = given.Encode()
+	return &out
 }
 
 // has reports whether the message has the field, by the names of the proto or of JSON.

@@ -197,6 +197,27 @@ func TestAParameterThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
+// finding U10: a parameter without a value is as if it were not there, whatever its type.
+func TestAParameterWithoutAValueIsAsIfItWereNotThere(t *testing.T) {
+	s := start(t, rest.Options{})
+	tried := 0
+	for _, tt := range routes {
+		if tt.method != "GET" || strings.Contains(tt.path, "?") {
+			continue
+		}
+		for _, name := range []string{"page_size", "pageSize", "historyLength", "includeArtifacts", "status", "pageToken"} {
+			want := s.do("GET", tt.path+"?"+name+"=1", "").StatusCode != 400
+			if got := s.do("GET", tt.path+"?"+name+"=", ""); want && got.StatusCode != 200 {
+				t.Errorf("%s with an empty %s: %d, want 200", tt.path, name, got.StatusCode)
+			}
+			tried++
+		}
+	}
+	if tried < 60 {
+		t.Errorf("only %d were tried", tried)
+	}
+}
+
 func TestWhatIsNotThereIsNamed(t *testing.T) {
 	s := start(t, rest.Options{})
 	e := s.errorOf(s.do("GET", "/no/such", ""), 404, "NOT_FOUND")
