@@ -332,8 +332,9 @@ const (
 	ReasonNoAnswer    = "NO_TERMINAL_EVENT" // the agent's stream ended without a result
 	ReasonPanic       = "AGENT_PANIC"       // the agent crashed in our runtime
 	ReasonTimeout     = "TIMEOUT"
-	ReasonModel       = "MODEL_FAILED" // the agent's language model gave no reply
-	ReasonHandedOff   = "HANDED_OFF"   // the agent's part ended with a handoff
+	ReasonModel       = "MODEL_FAILED"   // the agent's language model gave no reply
+	ReasonNeedsModel  = "MODEL_REQUIRED" // the skill is a text for a language model, and the mesh has none
+	ReasonHandedOff   = "HANDED_OFF"     // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes
 	ReasonLimit       = "LIMIT_REACHED"       // a limit was met; the user says whether to go on

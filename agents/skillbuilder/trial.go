@@ -13,7 +13,6 @@ import (
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/skill"
-	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/thread"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -127,22 +126,10 @@ func commandIn(step string, there []*meshv1.Skill) *mesh.SkillCall {
 				continue
 			}
 			_, rest, _ := strings.Cut(step, words[i])
-			c, err := command.Parse(name + strings.TrimRight(rest, ".;"))
-			if err != nil || c.Discovery() {
-				return nil
-			}
-			return &mesh.SkillCall{Skill: name, Arguments: plainArgs(command.Args(c.Flags, skilltools.SkillOf(s))), Source: mesh.SourceRun}
+			return skilltools.CommandOf(name+strings.TrimRight(rest, ".;"), skilltools.SkillOf(s))
 		}
 	}
 	return nil
-}
-
-// plainArgs are the arguments in the types that JSON knows; nil if they have no such form.
-func plainArgs(args map[string]any) (plain map[string]any) {
-	if data, err := json.Marshal(args); err != nil || json.Unmarshal(data, &plain) != nil {
-		return nil
-	}
-	return plain
 }
 
 // calls are those of the execution, as the log has them.

@@ -167,10 +167,9 @@ func (s *specialist) Run(ctx context.Context, inv *agent.Invocation) iter.Seq2[a
 			return
 		}
 		if call != nil {
-			if run.Template = tools.RunCall(ctx, call, yield); run.Template == "" {
+			if run.Page = tools.RunCall(ctx, call, yield); run.Page == nil {
 				return
 			}
-			run.Carries = call.Skill
 		}
 		for out, err := range modelrun.Run(ctx, inv, run) {
 			if !yield(out, err) || err != nil {

@@ -38,6 +38,7 @@ type Skill struct {
 	Tool              string // its own tool, with FaceDirect
 	Reads             bool   // its access is read
 	Asks              bool   // the mesh asks the user before each call
+	Page              bool   // it is a text to be carried out, by other skills
 	Parameters        []Parameter
 }
 

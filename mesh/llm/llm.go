@@ -164,10 +164,19 @@ type About struct {
 	// Mission is what another agent asks for, and not the user: the first message
 	// says the same in words.
 	Mission *Mission
-	// Template names the skill whose page the first message wants carried out.
-	Template string
+	// Page is what the first message wants carried out; nil for nothing of a skill.
+	Page *Page
 	// Facts tells what the agent can do; nil where nobody knows.
 	Facts func(ctx context.Context) (*Facts, error)
+}
+
+// A Page is a skill that is a text for a model to carry out.
+type Page struct {
+	// Skill is its name, and Text what a model is told.
+	Skill, Text string
+	// Metadata is what the result of the call that asked for it says for programs, as
+	// JSON.
+	Metadata string
 }
 
 // A Resume says why a run goes on that had stopped for the word of the user.

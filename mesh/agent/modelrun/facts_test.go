@@ -26,7 +26,7 @@ func TestProgramsAreToldWhatAModelReads(t *testing.T) {
 			}
 			about := d.Model.Requests()[0].About
 			f, err := about.Facts(t.Context())
-			if err != nil || f.Face != face || about.Mission != nil || about.Template != "" {
+			if err != nil || f.Face != face || about.Mission != nil || about.Page != nil {
 				t.Fatalf("%s: %+v, %v", face, about, err)
 			}
 			asks := map[string]bool{}

@@ -33,12 +33,10 @@ type Options struct {
 	Commands llm.Commands
 	// NativeTools are those of llm.Request.
 	NativeTools []string
-	// Template is the instruction that the model carries out, if the execution is
-	// for a skill that is one: see skilltools.Tools.RunCall. Without one the model
-	// answers the message, and is shown as much of the conversation as Fit leaves.
-	Template string
-	// Carries names that skill.
-	Carries string
+	// Page is what the model carries out, if the execution is for a skill that is one:
+	// see skilltools.Tools.RunCall. Without one the model answers the message, and is
+	// shown as much of the conversation as Fit leaves.
+	Page *llm.Page
 	// MaxSteps is how many replies may call tools; 0 is llm.DefaultMaxSteps.
 	MaxSteps int
 	// Pause asks the user whether to go on also when the agent's own limits are
@@ -150,7 +148,7 @@ type modelRun struct {
 
 // prepare reads the conversation, and what it takes to go on where it stopped.
 func (m *modelRun) prepare(ctx context.Context) (err error) {
-	m.about.Template, m.about.Facts = m.Carries, facts(m.Tools)
+	m.about.Page, m.about.Facts = m.Page, facts(m.Tools)
 	if m.about.Mission, err = missionOf(ctx, m.inv); err != nil {
 		return err
 	}
@@ -158,8 +156,8 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	switch {
-	case m.Template != "":
-		if m.history, err = carryOut(ctx, m.inv, m.Template); err != nil {
+	case m.Page != nil:
+		if m.history, err = carryOut(ctx, m.inv, m.Page.Text); err != nil {
 			return err
 		}
 	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is

@@ -37,7 +37,7 @@ func known(list []*skill.Skill) []llm.Skill {
 	out := make([]llm.Skill, len(list))
 	for i, s := range list {
 		out[i] = llm.Skill{Name: s.Name, Description: s.Description, Tags: s.Tags, Tool: command.ToolName(s.Name),
-			Reads: s.Access == skill.AccessRead, Asks: s.Asks()}
+			Reads: s.Access == skill.AccessRead, Asks: s.Asks(), Page: s.Handler == ""}
 		for _, p := range s.Parameters {
 			out[i].Parameters = append(out[i].Parameters, llm.Parameter{Name: p.Name, Type: p.Type, Description: p.Description, Required: p.Required, Default: p.Default, Enum: p.Enum})
 		}

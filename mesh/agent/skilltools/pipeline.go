@@ -17,7 +17,7 @@ import (
 
 // run sends a call through the executor, whatever face it came from.
 func (t *Tools) run(ctx context.Context, call *skill.Call) llm.ToolResult {
-	r := t.executor.Execute(ctx, call, t.env)
+	r := t.withSteps(ctx, t.executor.Execute(ctx, call, t.env))
 	out := llm.ToolResult{Text: r.Content, Failed: r.Failed(), Ask: r.Ask}
 	if call.Source == mesh.SourceCommand && !r.Template() {
 		out.Text = command.Defuse(out.Text) // of a template, the blocks are meant

@@ -25,26 +25,26 @@ import (
 // the user's approval asks; a call that fails is the run's failure. A call that
 // the log has the end of is not made again.
 //
-// A template has to be carried out by a model, which the instruction is for; it is ""
-// where nothing is left to do.
-func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agent.Output, error) bool) (instruction string) {
+// A template has to be carried out: the page is for who does that, and nil where nothing is left
+// to do.
+func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agent.Output, error) bool) *llm.Page {
 	t.asked = c
 	r, err := t.returned(ctx)
 	if err != nil {
 		yield(nil, mesh.Wrap("skilltools.RunCall", err))
-		return ""
+		return nil
 	}
 	if r == nil {
 		var listens bool
 		r, listens = t.watched(ctx, &skill.Call{ID: runCall, Skill: c.Skill, Args: c.Arguments, Source: c.Source}, yield)
 		if !listens {
-			return ""
+			return nil
 		}
 	}
 	switch {
 	case r.Ask != "":
 		yield(agent.AskAbout([]mesh.Question{{Execution: t.inv.Execution, Call: runCall, Text: r.Ask}}, nil), nil)
-		return ""
+		return nil
 	case r.Failed():
 		e := &mesh.Error{Code: mesh.Precondition, Op: "skilltools.RunCall", Err: r.Err}
 		if errors.As(r.Err, &e) {
@@ -55,13 +55,13 @@ func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agen
 			e.Detail = agent.Report{Limit: trip.Limit, Most: trip.Most, Free: trip.Free}.Why()
 		}
 		yield(nil, e)
-		return ""
+		return nil
 	case r.Template():
 		args := ""
 		if len(c.Arguments) > 0 {
 			args = command.JSON(c.Arguments)
 		}
-		return text.CarryOut(c.Skill, strings.TrimSpace(r.Content), args)
+		return &llm.Page{Skill: c.Skill, Text: text.CarryOut(c.Skill, strings.TrimSpace(r.Content), args), Metadata: metadata(t.withSteps(ctx, r))}
 	}
 	listens := yield(agent.Text{Text: r.Whole()}, nil)
 	if listens && (len(r.Files) > 0 || len(r.Metadata) > 0) {
@@ -70,7 +70,7 @@ func (t *Tools) RunCall(ctx context.Context, c *agent.SkillCall, yield func(agen
 	for _, p := range r.Parts {
 		listens = listens && yield(agent.Artifact{Artifact: &a2apb.Artifact{Name: p.GetFilename(), Parts: []*a2apb.Part{p}}}, nil)
 	}
-	return ""
+	return nil
 }
 
 // Bounds of what is told of a call's progress: each is an event of the log.

@@ -46,7 +46,7 @@ func carry(d *agenttest.Desk, inv *agent.Invocation) agenttest.RunResult {
 		d.T.Fatalf("the call that was asked for is %+v, %v", call, err)
 	}
 	var outs []agent.Output
-	template := tools.RunCall(d.T.Context(), call, func(o agent.Output, failure error) bool {
+	page := tools.RunCall(d.T.Context(), call, func(o agent.Output, failure error) bool {
 		if failure != nil {
 			err = failure
 			return false
@@ -54,9 +54,9 @@ func carry(d *agenttest.Desk, inv *agent.Invocation) agenttest.RunResult {
 		outs = append(outs, o)
 		return true
 	})
-	if template != "" {
+	if page != nil {
 		var more []agent.Output
-		more, err = agenttest.Outputs(d.T, inv, modelrun.Options{Model: d.Model, Template: template, Tools: tools, Commands: tools.Commands()})
+		more, err = agenttest.Outputs(d.T, inv, modelrun.Options{Model: d.Model, Page: page, Tools: tools, Commands: tools.Commands()})
 		outs = append(outs, more...)
 	}
 	if err := inv.Mesh.Flush(d.T.Context()); err != nil { // as at the end of a run

@@ -80,6 +80,9 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 		case r.declined:
 			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: text})
 			return
+		case r.failed:
+			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Precondition, Op: "offline.Generate", Reason: mesh.ReasonNeedsModel, Detail: text})
+			return
 		case r.ask:
 			yield(llm.Chunk{Done: &llm.Done{Finish: llm.FinishAsk, Ask: text, Model: ModelName}}, nil)
 			return
@@ -113,6 +116,7 @@ type reply struct {
 	calls    []toolCall
 	ask      bool // the text asks the user
 	declined bool // the text is why the work was left
+	failed   bool // the text is what could not be done
 }
 
 type toolCall struct {
@@ -149,9 +153,8 @@ func decideAs(t *turn) reply {
 	switch f := t.facts; {
 	case len(t.text) > maxText:
 		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
-	case t.about.Template != "":
-		return say("The skill %s is a description for a language model, which I am not, so nothing was done. "+
-			"Set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to have it carried out.", t.about.Template)
+	case t.about.Page != nil:
+		return carryOut(t)
 	case f.Dispatches:
 		return planParts(t)
 	case f.Consults:

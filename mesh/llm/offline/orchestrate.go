@@ -36,7 +36,7 @@ func planParts(t *turn) reply {
 		return r
 	}
 	for _, j := range jobs {
-		r.calls = append(r.calls, toolCall{toolDispatch, j.order()})
+		r.calls = append(r.calls, toolCall{toolDispatch, t.order(j)})
 	}
 	return r
 }
@@ -164,10 +164,17 @@ const anySkill = "*"
 
 // order is the job as arguments of dispatch_agent. Its steps are in the context:
 // the agent need not read the words again.
-func (j *job) order() map[string]any {
+func (t *turn) order(j *job) map[string]any {
 	var names []string
 	for _, s := range j.steps {
-		names = append(names, s.Skill)
+		if names = append(names, s.Skill); !s.skill.Page {
+			continue
+		}
+		for _, k := range t.skills { // which of them its page calls shows when it is read
+			if !k.Page {
+				names = append(names, k.Name)
+			}
+		}
 	}
 	slices.Sort(names)
 	args := map[string]any{"agent_id": j.id, "mission": capitalize(j.words), "skills": slices.Compact(names)}

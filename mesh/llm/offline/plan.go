@@ -22,7 +22,18 @@ type step struct {
 	From []string `json:"from,omitempty"`
 
 	skill *skill
+	part  pagePart
 }
+
+// A pagePart says what a step has to do with the page of a skill.
+type pagePart uint8
+
+const (
+	partNone     pagePart = iota
+	partPage              // its call brought the page, whose steps come after it
+	partStep              // it is one of a page, and takes nothing of the one before it
+	partForModel          // its call brought a page that is for a model to read
+)
 
 // A job is a part of a request with the steps that do it.
 type job struct {

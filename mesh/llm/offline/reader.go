@@ -293,15 +293,21 @@ func (f *form) named(verb string) bool {
 	return f.s.action() == verb && !plainVerbs[verb] || verb == "remind" && f.s.kinds["task"] || f.s.act == actRemember && f.s.does(verb) > 0
 }
 
+// command is what is typed of a command, from the skill's name on; false if that is not what the
+// clause begins with.
+func (c clause) command() (clause, bool) {
+	for c.at(0).is("please", "use", "run", "execute", "the", "skill", "call") && len(c.toks) > 1 {
+		c = c.from(1)
+	}
+	return c, skillCall.MatchString(c.at(0).low)
+}
+
 // typed reads a command that the user typed: a skill's name, and flags. ok is
 // false if the part begins with no skill's name; "use tasks.search to …" only
 // names it.
 func (r *reader) typed(p part) (j *job, left []string, ok bool) {
-	c := p.clause
-	for c.at(0).is("use", "run", "execute", "the", "skill", "call") && len(c.toks) > 1 {
-		c = c.from(1)
-	}
-	if !skillCall.MatchString(c.at(0).low) {
+	c, ok := p.clause.command()
+	if !ok {
 		return nil, nil, false
 	}
 	at := slices.IndexFunc(r.skills, func(s skill) bool { return s.Name == c.at(0).low })

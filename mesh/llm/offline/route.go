@@ -237,7 +237,8 @@ func choose(text string, agents []llm.Agent) string {
 	})
 	if !slices.ContainsFunc(parts, func(p part) bool {
 		c := plainly(p.clause)
-		return c.order() != "" || c.question() || c.explanation() || skillCall.MatchString(c.at(0).low)
+		_, typed := c.command()
+		return c.order() != "" || c.question() || c.explanation() || typed
 	}) {
 		return ""
 	}

@@ -26,9 +26,16 @@ func planWork(t *turn) reply {
 	if r, ok := t.chat(); ok {
 		return r
 	}
+	r, _ := t.work()
+	return r
+}
+
+// work replies with the next call, or with what came of all; the work is nil where there is
+// none.
+func (t *turn) work() (reply, *work) {
 	jobs, r, ok := t.jobs()
 	if !ok {
-		return r
+		return r, nil
 	}
 	w := &work{t: t, jobs: jobs, ended: map[*step]*call{}, stuck: map[*step]string{}}
 	for _, c := range t.calls {
@@ -38,27 +45,22 @@ func planWork(t *turn) reply {
 	}
 	for _, j := range w.jobs {
 		if s := w.next(j); s != nil && !t.final {
-			return reply{calls: []toolCall{t.uses(s)}}
+			return reply{calls: []toolCall{t.uses(s)}}, w
 		}
 	}
 	if w.which != "" && !t.final && !w.changed() {
-		return reply{text: w.which, ask: true}
+		return reply{text: w.which, ask: true}, w
 	}
 	r = w.report()
 	r.declined = t.ended && t.serves && slices.ContainsFunc(w.all(), func(s *step) bool { return !w.did(s) })
-	return r
+	r.failed = t.serves && slices.ContainsFunc(w.all(), func(s *step) bool { return s.part == partForModel })
+	return r, w
 }
 
 // jobs returns what is to be done, or the reply that says why nothing is.
 func (t *turn) jobs() ([]*job, reply, bool) {
-	for _, s := range t.steps {
-		i := slices.IndexFunc(t.skills, func(k skill) bool { return k.Name == s.Skill })
-		if i < 0 {
-			return nil, say("I have no skill %s.", s.Skill), false
-		}
-		if s.skill = &t.skills[i]; s.Arguments == nil {
-			s.Arguments = map[string]any{}
-		}
+	if missing := t.known(t.steps); missing != "" {
+		return nil, say("I have no skill %s.", missing), false
 	}
 	if len(t.steps) > 0 {
 		return []*job{{id: "-", words: t.text, steps: t.steps}}, reply{}, true
@@ -116,6 +118,7 @@ func (w *work) settle(c call) {
 			if s.Skill == c.skill && w.ended[s] == nil {
 				j.prepare(w, s)
 				w.ended[s] = &c
+				w.expand(j, s, &c)
 				return
 			}
 		}
@@ -246,13 +249,14 @@ func (w *work) outcome(j *job) string {
 	var lines []string
 	for i, s := range j.steps {
 		c := w.ended[s]
-		switch used := i+1 < len(j.steps) && w.did(j.steps[i+1]); {
+		switch used := i+1 < len(j.steps) && w.did(j.steps[i+1]) && j.steps[i+1].part != partStep; {
+		case s.part == partPage: // what came of its steps is what came of it
 		case w.stuck[s] != "":
 			lines = append(lines, w.stuck[s])
 		case c != nil && !used:
 			lines = append(lines, outcomeOf(s.Skill, c))
 		}
-		if i > 0 && w.did(s) && s.Of == "" {
+		if i > 0 && w.did(s) && s.Of == "" && s.part != partStep {
 			lines = append(lines, "It is based on this:\n"+w.ended[j.steps[i-1]].result)
 		}
 	}
