@@ -21,7 +21,7 @@ func TestThePageOfTheCommandsIsRight(t *testing.T) {
 		}
 	}
 	for _, c := range chatCommands {
-		if !strings.Contains(chatHelp, c+" ") {
+		if c != "/help" && !strings.Contains(chatHelp, c+" ") {
 			t.Errorf("/help does not tell %s", c)
 		}
 	}

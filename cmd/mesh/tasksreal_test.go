@@ -86,7 +86,7 @@ func TestTheDoctorSaysWhatHelps(t *testing.T) {
 			t.Errorf("exit code %d: %q is not in %s%s", f.code, want, f.stdout, f.stderr)
 		}
 	}
-	writeFile(t, file, "modle: {}\n")
+	writeFile(t, file, "colour: {}\n")
 	m.mesh("doctor", "--config", file).want(t, exitFailure, "✗ configuration: ", "mesh config check")
 	d := &doctor{app: &app{stdout: io.Discard, now: func() time.Time { return epoch }}}
 	for left, ill := range map[time.Duration]bool{-time.Hour: true, time.Hour: true, 2 * expiresSoon: false} {

@@ -69,8 +69,7 @@ func (h *History) Add(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(entryLine(text))
-	return errors.Join(err, f.Close())
+	return errors.Join(json.NewEncoder(f).Encode(text), f.Close())
 }
 
 func (h *History) remember(text string) {
@@ -82,27 +81,22 @@ func (h *History) remember(text string) {
 
 // rewrite replaces the file by one that has the entries alone.
 func (h *History) rewrite() error {
-	var all []byte
-	for _, text := range h.entries {
-		all = append(all, entryLine(text)...)
-	}
 	f, err := os.CreateTemp(filepath.Dir(h.file), filepath.Base(h.file)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(all)
-	if err = errors.Join(err, f.Close()); err == nil {
+	out := bufio.NewWriter(f)
+	lines := json.NewEncoder(out)
+	for _, text := range h.entries {
+		err = errors.Join(err, lines.Encode(text))
+	}
+	if err = errors.Join(err, out.Flush(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), h.file)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // what failed first is told
 	}
 	return err
-}
-
-func entryLine(text string) []byte {
-	line, _ := json.Marshal(text) // a string always can be
-	return append(line, '\n')
 }
 
 func (h *History) len() int {

@@ -101,15 +101,12 @@ func (k *keys) next() (key, error) {
 	}
 	text := []byte{b}
 	for k.in.Buffered() > 0 || !whole(text) {
-		b, err := k.in.ReadByte()
-		if err != nil {
-			break // it is told at the next call
-		}
-		if b < 0x20 || b == 0x7f {
-			_ = k.in.UnreadByte() // it was just read
+		ahead, _ := k.in.Peek(1) // an error is told at the next call
+		if len(ahead) == 0 || ahead[0] < 0x20 || ahead[0] == 0x7f {
 			break
 		}
-		text = append(text, b)
+		text = append(text, ahead[0])
+		_, _ = k.in.Discard(1) // it is there
 	}
 	return key{insert, clean(string(text))}, nil
 }
