@@ -306,7 +306,7 @@ func TestJourneyAQuestionOfAnAgentIsShownAsOne(t *testing.T) {
 	onEach(t, "mesh", func(t *testing.T, m *realMesh) {
 		id := mesh.NewThreadID()
 		sent := m.mesh("send", "--thread", id, "Schedule a review meeting and send bob@example.com the overdue tasks report")
-		if sent.succeeds(t); !strings.Contains(sent.stderr, "· orchestrator-1 (orchestrator) waits for an answer\n") {
+		if sent.asks(t); !strings.Contains(sent.stderr, "· orchestrator-1 (orchestrator) waits for an answer\n") {
 			t.Errorf("shown was:\n%s", sent.stderr)
 		}
 		shown := m.mesh("threads", "show", id).succeeds(t)

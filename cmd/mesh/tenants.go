@@ -127,14 +127,14 @@ tenant was, or they run in both. It takes the role operator.`,
   mesh tenants import acme.jsonl --addr other:7420 --json`,
 		Args: exactly("FILE"),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what came of it as one line of JSON")
+	a.structured(cmd, &asJSON, "print what came of it as one line of JSON")
 	send := a.stream(func(ctx context.Context, c *client, args []string) error {
 		res, err := c.importTenant(ctx, args[0])
 		switch {
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(a, res)
+			return printAll(a, res)
 		}
 		a.printf("imported %s: %d conversations", head.Tenant, res.GetThreads())
 		if n := res.GetThreadsBefore(); n > 0 {

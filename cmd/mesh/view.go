@@ -7,6 +7,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"agentmesh/cmd/mesh/terminal"
 	"agentmesh/mesh"
 )
 
@@ -16,6 +17,9 @@ import (
 // said, and notes come apart from it.
 type view struct {
 	rich bool
+	// marks says that what agents say is marked as that, for a terminal that
+	// renders it.
+	marks bool
 
 	speaker  string
 	midline  bool
@@ -132,8 +136,11 @@ func (v *view) say(agent, text string, fresh bool) string {
 	} else if v.speaker == "" {
 		v.speaker = speakerName("")
 	}
-	b.WriteString(text)
 	v.midline = !strings.HasSuffix(text, "\n")
+	if v.marks {
+		text = terminal.Said(text)
+	}
+	b.WriteString(text)
 	return b.String()
 }
 

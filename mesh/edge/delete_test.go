@@ -29,7 +29,7 @@ func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
 	w.agent("main", func(s *scene) { s.answer("done") })
 	task := mesh.NewExecutionID(w.thread)
 	deletions, refused := 0, 0
-	for round := range 60 {
+	for round := 0; round < 60 || (deletions < 5 || refused < 5) && !t.Failed(); round++ {
 		before := string(task) // of the round before, and over
 		var all sync.WaitGroup
 		var deleted error
@@ -83,7 +83,5 @@ func TestSendsAndDeletionsOfAThreadDoNotMeet(t *testing.T) {
 			t.Errorf("round %d, deleting: %v", round, deleted)
 		}
 	}
-	if deletions < 5 || refused < 5 {
-		t.Errorf("the thread was deleted %d times, and stayed %d times", deletions, refused)
-	}
+	t.Logf("the thread was deleted %d times, and stayed %d times", deletions, refused)
 }

@@ -21,16 +21,16 @@ import (
 // acked is a message that the mesh acknowledged before it was killed.
 type acked struct{ thread, task, text string }
 
-// talk sends messages in threads of its own until the mesh dies, and returns
-// what was acknowledged. It calls heard when something was.
-func talk(ctx context.Context, client a2apb.A2AServiceClient, who int, heard func()) []acked {
+// talk sends messages, with so many words more, in threads of its own until the mesh dies, and
+// returns what was acknowledged. It calls heard when something was.
+func talk(ctx context.Context, client a2apb.A2AServiceClient, who, more int, heard func()) []acked {
 	var all []acked
 	id := mesh.NewThreadID()
 	for n := 0; ; n++ {
 		if n%3 == 2 {
 			id = mesh.NewThreadID()
 		}
-		text := fmt.Sprintf("words of %d number %d and some more to say slowly", who, n)
+		text := fmt.Sprintf("words of %d number %d and some more to say slowly", who, n) + strings.Repeat(" word", more)
 		call := mesh.WithCall(ctx, mesh.Call{Principal: mesh.Principal{Tenant: "default", User: "ann"}, Thread: id, Extensions: []string{mesh.ExtensionURI}})
 		stream, err := client.SendStreamingMessage(call, say(text))
 		if err != nil {
@@ -71,9 +71,13 @@ func TestNothingAcknowledgedIsLostByKill9(t *testing.T) {
 		begun := make(chan struct{})
 		heard := sync.OnceFunc(func() { close(begun) })
 		for who := range 6 {
+			more, first := 0, func() {}
+			if who == 0 { // whose turns take ten seconds each, so that one is cut off for certain
+				more, first = 2000, heard
+			}
 			talking.Go(func() {
-				got := talk(ctx, client, who, heard)
-				heard() // or nothing is any more
+				got := talk(ctx, client, who, more, first)
+				first() // or nothing is any more
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, got...)

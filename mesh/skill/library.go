@@ -114,6 +114,9 @@ func OpenLibrary(o LibraryOptions) (*Library, error) {
 			return nil, mesh.Wrap(op, err)
 		}
 		l.tenantDir = dir
+		if err := l.sweep(); err != nil {
+			l.logger.Warn("what was left half written among the skills of tenants cannot be removed", "err", err)
+		}
 		for _, f := range l.folders {
 			if below(f.dir, dir) || below(dir, f.dir) {
 				return nil, mesh.InvalidField(op, "TenantDir",

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"agentmesh/mesh"
 )
@@ -119,6 +120,27 @@ func (l *Library) rewrite(t mesh.TenantID, file string, content []byte) error {
 // being loaded.
 func tempFor(file string) string {
 	return path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text()+".new")
+}
+
+// abandoned is how old a file of [tempFor] is that nobody writes any more. Another process may
+// write to the folder; one that lost its file to this tells its caller to try again.
+const abandoned = 2 * time.Second
+
+// sweep removes what processes left that died while they wrote a skill: nobody else would, and it
+// may be what a user has erased since.
+func (l *Library) sweep() error {
+	root, err := os.OpenRoot(l.tenantDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	left, err := fs.Glob(root.FS(), "*/*/.*.new")
+	for _, name := range left {
+		if info, gone := root.Lstat(name); gone == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandoned {
+			err = errors.Join(err, root.Remove(name))
+		}
+	}
+	return err
 }
 
 // newSkill reads the file of a skill that a tenant may have.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -373,5 +374,25 @@ func TestLibrary_Find_knowsWhatAnotherProcessHasJustCreated(t *testing.T) {
 	wantError(t, third.Delete("acme", name), mesh.NotFound)
 	if err := second.Delete("acme", name); err != nil {
 		t.Error(err)
+	}
+}
+
+// A process that died while it wrote a skill left a file beside it, which the next one removes: it
+// is nobody's, and may have what a user has erased since. One that is being written stays, and so
+// does what people have there.
+func TestWhatWasLeftHalfWrittenIsRemoved(t *testing.T) {
+	s := library(t, map[string]string{"@acme/workflows/.old.md.ABC.new": alert, "@acme/workflows/.now.md.ABC.new": alert, "@acme/workflows/.notes": "mine", "@acme/.x.new": "mine"})
+	long := time.Now().Add(-time.Hour)
+	for _, name := range []string{"@acme/workflows/.old.md.ABC.new", "@acme/workflows/.notes", "@acme/.x.new"} {
+		if err := os.Chtimes(s.path(name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := skill.OpenLibrary(skill.LibraryOptions{TenantDir: s.tenants}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{s.path("@acme/.x.new"), s.path("@acme/workflows/.notes"), s.path("@acme/workflows/.now.md.ABC.new")}
+	if diff := cmp.Diff(want, all(t, s.tenants)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -12,6 +12,9 @@ var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "
 func Visible(text string) string {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return strings.Map(func(r rune) rune {
+		if ' ' <= r && r <= '~' { // most of any text
+			return r
+		}
 		if r != '\n' && r != '\t' && r != nonJoiner && r != joiner && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) {
 			return -1
 		}

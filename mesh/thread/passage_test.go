@@ -162,8 +162,7 @@ func aPassage(pick func(int) int) (log []*mesh.Event) {
 // start and from any event on.
 func TestStreamsTellWhatTheLogSaysOfAHandoff(t *testing.T) {
 	seen := map[mesh.HandoffState]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		data := rapid.SliceOfN(rapid.Byte(), 20, 120).Draw(t, "picks")
+	check := func(t rapid.TB, data []byte) {
 		log := aPassage(aTeller(data).pick)
 		checkLog(t, log)
 		all := thread.Fold(log)
@@ -192,7 +191,16 @@ func TestStreamsTellWhatTheLogSaysOfAHandoff(t *testing.T) {
 			before = now
 			seen[now.state]++
 		}
-	})
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, rapid.SliceOfN(rapid.Byte(), 20, 120).Draw(t, "picks")) })
+	random := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same conversations each time
+	for range 100 {
+		picks := make([]byte, 120)
+		for i := range picks {
+			picks[i] = byte(random.Uint32())
+		}
+		check(t, picks)
+	}
 	for _, s := range []mesh.HandoffState{mesh.HandoffPending, mesh.HandoffActive, mesh.HandoffReturning, "completed", "cancelled", "error", "parked"} {
 		if seen[s] == 0 {
 			t.Errorf("no conversation came to %s", s)

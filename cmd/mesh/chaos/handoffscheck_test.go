@@ -82,8 +82,8 @@ var whatFor = regexp.MustCompile(`for converting (\w+)|[Cc]onverts? (\w+)`)
 func (c *troupe) built() map[string]int {
 	had := map[string]int{}
 	err := filepath.WalkDir(filepath.Join(c.m.dir, "data", "tenant-skills"), func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
-			return nil
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (d.IsDir() || strings.HasPrefix(d.Name(), ".")) {
+			return nil // what is hidden was left by a mesh that died while it wrote: the next start removes it
 		}
 		if err == nil {
 			var text []byte

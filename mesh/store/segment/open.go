@@ -175,10 +175,11 @@ func (l *Log) skip(first, next int64) error {
 	return nil
 }
 
-// contents reads the first n bytes of the file. They are lent until the next file is read.
+// contents reads the first n bytes of the file. They are lent until the next file is read. A new
+// log has one short file, so no more room is made than for twice what was read before.
 func (l *Log) contents(seg *segment, n int64) ([]byte, error) {
-	if int64(cap(l.scratch)) < n {
-		l.scratch = make([]byte, max(n, min(l.size, defaultSize)))
+	if had := int64(cap(l.scratch)); had < n {
+		l.scratch = make([]byte, max(n, min(2*had, defaultSize)))
 	}
 	b := l.scratch[:n]
 	_, err := seg.file.ReadAt(b, 0)

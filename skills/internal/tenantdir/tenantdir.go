@@ -115,14 +115,14 @@ func Clean(op, field, name string) (string, error) {
 		return ".", nil
 	}
 	switch {
+	case len(clean) > maxPath || strings.Count(clean, "/") >= maxDepth: // before it is read
+		return refuse("it is too long or too deep; choose a shorter one")
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, invisible):
 		return refuse("write it as visible text")
 	case strings.Contains(name, `\`):
 		return refuse("separate folders by '/'")
 	case path.IsAbs(clean) || strings.Contains("/"+name+"/", "/../") || !filepath.IsLocal(clean):
 		return refuse("give the path within the folder, as notes/todo.txt, without '..' and without a '/' in front")
-	case len(clean) > maxPath || strings.Count(clean, "/") >= maxDepth:
-		return refuse("it is too long or too deep; choose a shorter one")
 	}
 	for part := range strings.SplitSeq(clean, "/") {
 		switch {
