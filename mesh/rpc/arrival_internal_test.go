@@ -66,10 +66,13 @@ func TestACallThatHasArrivedHoldsLittle(t *testing.T) {
 	from := peer.NewContext(t.Context(), &peer.Peer{Addr: inboundAddr{address("there:1"), conn}})
 	const n = 4096
 	calls := make([]context.Context, n)
-	for i := range calls {
+	one := func() context.Context {
 		ctx, cancel := context.WithCancel(from)
-		defer cancel()
-		calls[i] = ctx
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for i := range calls {
+		calls[i] = one()
 	}
 	held := func() uint64 {
 		runtime.GC()
@@ -80,12 +83,11 @@ func TestACallThatHasArrivedHoldsLittle(t *testing.T) {
 	before := held()
 	for i := range calls {
 		conn.last = uint32(i)
-		ctx, err := a.begin(calls[i], mesh.Call{}, false, time.Now())
-		if err != nil {
+		var err error
+		if calls[i], err = a.begin(calls[i], mesh.Call{}, false, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		arrived(ctx, nil)
-		calls[i] = ctx
+		arrived(calls[i], nil)
 	}
 	if each := int64(held()-before) / n; each > mostHeld {
 		t.Errorf("each holds %d bytes, and may hold %d", each, mostHeld)
