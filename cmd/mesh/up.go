@@ -184,6 +184,11 @@ func (a *app) fromEnv(c *node.Config) error {
 		errs, c.RateLimit.PerSecond = append(errs, badEnv("MESH_RATE", v, err)), n
 		c.SetBy("rate_limit.per_second", "MESH_RATE")
 	}
+	if v := a.getenv("MESH_MODEL_PROBE"); v != "" {
+		on, err := strconv.ParseBool(v)
+		errs, c.ModelProbe = append(errs, badEnv("MESH_MODEL_PROBE", v, err)), &on
+		c.SetBy("model_probe", "MESH_MODEL_PROBE")
+	}
 	if v := a.getenv("MESH_BURST"); v != "" {
 		n, err := strconv.Atoi(v)
 		errs, c.RateLimit.Burst = append(errs, badEnv("MESH_BURST", v, err)), n

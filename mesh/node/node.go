@@ -379,6 +379,9 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
 	start("bytes", n.watchBytes)
+	if on(n.cfg.ModelProbe) {
+		start("models", func(ctx context.Context) error { return n.watchModels(ctx, n.cfg.Endpoints()) })
+	}
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}

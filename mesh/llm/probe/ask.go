@@ -140,7 +140,7 @@ func (p *prober) post(ctx context.Context) (status int, body []byte) {
 	if err != nil {
 		return 0, nil
 	}
-	resp, err := p.http.Do(r) //nolint:gosec // to the endpoint that the operator configured
+	resp, err := p.http.Do(r)
 	if err != nil {
 		return 0, nil
 	}

@@ -102,7 +102,7 @@ func (p *prober) get(ctx context.Context) (status int, body []byte, err error) {
 		p.fail(StepURL, BadURL, "correct "+p.config.Settings.URL, "no request can be made of the URL of the model's endpoint")
 		return 0, nil, err
 	}
-	resp, err := p.http.Do(r) //nolint:gosec // to the endpoint that the operator configured
+	resp, err := p.http.Do(r)
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }()
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
