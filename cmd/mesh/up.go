@@ -273,7 +273,7 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 
 // greet says that the mesh is up, and what to do with it.
 func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Logger) {
-	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
+	model := "offline planner (for a language model: 'mesh init', or MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL)"
 	if end := c.endpoint(); !c.offline() {
 		model = strings.TrimSpace(orText(cfg.Defaults.Model, end.Name) + " at " + mesh.PublicURL(end.URL))
 	}
