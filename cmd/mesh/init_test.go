@@ -106,7 +106,7 @@ func TestInitOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, defaultConfig)
-	if err := os.WriteFile(path, []byte("main: other\n"), 0o644); err != nil { //nolint:gosec // as an editor leaves it
+	if err := os.WriteFile(path, []byte("main: other\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f := runMesh(t, dir, nil, "init", "--offline")
