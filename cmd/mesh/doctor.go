@@ -216,7 +216,7 @@ func (d *doctor) probed(e node.ModelEndpoint, r *probe.Report) {
 	if r.Works() {
 		d.well("the model %s answers", where)
 	}
-	if doubt := r.Doubt(); doubt != nil {
+	for _, doubt := range r.Doubts() {
 		d.note("%s (%s): %s", oneLine(e.String()), where, doubt)
 	}
 }

@@ -38,10 +38,11 @@ type setup struct {
 	key                    string // what the endpoint is asked with
 	keep                   bool   // whether the key itself is in the file
 	yes, offline, force    bool
+	locals                 []probe.Local // where an endpoint may be on this machine
 }
 
 func (a *app) initCommand() *cobra.Command {
-	s := &setup{app: a}
+	s := &setup{app: a, locals: probe.Locals()}
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write the settings of a new mesh, and check that its model works",
@@ -224,7 +225,7 @@ func local(s string) bool {
 func (s *setup) askURL(ctx context.Context) (err error) {
 	s.printf("The language model is reached at an OpenAI-compatible endpoint.\n")
 	usual := ""
-	for _, l := range probe.Find(ctx, probe.Locals(), localTime) {
+	for _, l := range probe.Find(ctx, s.locals, localTime) {
 		s.printf("  %s answers at %s, with %s\n", l.Name, l.URL, counted(len(l.Models), "model"))
 		usual = orText(usual, l.URL)
 	}

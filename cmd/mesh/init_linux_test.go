@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentmesh/mesh/llm/probe"
 )
 
 // finding U3: at a terminal 'mesh init' asks for what no flag says. What is wrong is told in
@@ -56,5 +59,33 @@ func TestInitAtATerminal(t *testing.T) {
 	}
 	if all := m.stderr.String() + m.stdout.String() + out; strings.Contains(all, "sesame") {
 		t.Errorf("the key is told: %s", all)
+	}
+}
+
+// What serves models on this machine is proposed, and Enter takes it; "none" takes nothing.
+func TestInitProposesWhatServesOnThisMachine(t *testing.T) {
+	t.Parallel()
+	url := startKeyed(t, "")
+	for answer, want := range map[string]string{"": url, "none": "", "http://other/v1": "http://other/v1"} {
+		person, program := pseudoTerminal(t)
+		var said bytes.Buffer
+		s := &setup{app: &app{stdin: program, stdout: &said, stderr: program, asks: true}, locals: []probe.Local{{Name: "Nobody", URL: "http://" + deadAddress(t) + "/v1"}, {Name: "Ollama", URL: url}}}
+		s.who = s.respondent()
+		asked := make(chan error)
+		go func() { asked <- s.askURL(t.Context()) }() // the test waits
+		var screen []byte
+		for !bytes.HasSuffix(screen, []byte("none for no model): ")) {
+			key := make([]byte, 1)
+			if _, err := person.Read(key); err != nil {
+				t.Fatal(err)
+			}
+			screen = append(screen, key...)
+		}
+		if _, err := person.WriteString(answer + "\r"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-asked; err != nil || s.url != want || !strings.HasSuffix(said.String(), "  Ollama answers at "+url+", with 2 models\n") {
+			t.Errorf("%v; the URL is %q; said: %s%s", err, s.url, said.String(), screen)
+		}
 	}
 }

@@ -110,9 +110,12 @@ func (n *node) probed(ctx context.Context, e ModelEndpoint, r *probe.Report) boo
 	var wrong error
 	if failed := r.Failed(); failed != nil {
 		wrong = errors.New(failed.String())
-	} else if doubt := r.Doubt(); doubt != nil {
-		n.logger.WarnContext(ctx, "the model's endpoint works, with a doubt", "setting", e.String(), "model", e.Client.Model,
-			"at", mesh.PublicURL(e.Client.BaseURL), "doubt", doubt.String())
+	}
+	for _, doubt := range r.Doubts() {
+		if wrong == nil {
+			n.logger.WarnContext(ctx, "the model's endpoint works, with a doubt", "setting", e.String(), "model", e.Client.Model,
+				"at", mesh.PublicURL(e.Client.BaseURL), "doubt", doubt.String())
+		}
 	}
 	n.alarms.Report(ctx, alarm.Source{Setting: e.Setting, Of: e.Of}, "agents that ask this model fail, unless it has fallbacks that work", wrong)
 	return wrong == nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm"
@@ -109,16 +110,24 @@ func (p *prober) whole(ctx context.Context, err error) bool {
 	case status == http.StatusOK && json.Unmarshal(body, &reply) == nil && len(reply.Choices)+len(reply.Output) > 0:
 		p.well(StepKey, StepModel, StepReply)
 		return p.fail(StepStream, NoStream, "use an endpoint that streams (server-sent events), or switch off what in front of it holds streams back", "the endpoint answers, and not as a stream")
+	case status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented: // of who serves pages
+		return p.foreign()
 	case status >= 500:
 		return p.fail(StepReply, Broken, "try again later, or look at the endpoint's own log", "the endpoint fails (HTTP %d)", status)
 	case code == mesh.Invalid && len(p.models) > 0 && !p.lists(p.config.Model):
 		return p.fail(StepModel, NoSuchModel, "set "+set.Model+" to one that it has", "the endpoint refuses the model %s, which it does not list%s", p.config.Model, p.has())
-	case code == mesh.Invalid || status >= 400 && status != http.StatusNotFound && status != http.StatusMethodNotAllowed:
+	case code == mesh.Invalid || status >= 400 && status != http.StatusNotFound:
 		return p.fail(StepReply, Refused, "look at what is set of the model, as its api and extra fields", "%s", mesh.DetailOf(err))
 	case status == 0:
 		return p.fail(StepReply, Broken, "look whether the endpoint runs, and at its own log", "the connection broke before the endpoint had answered")
 	}
-	return p.fail(StepReply, NotProtocol, "look at the path of "+set.URL+", which most often ends with /v1", "what answers at %s does not speak the OpenAI protocol", mesh.PublicURL(p.config.BaseURL))
+	return p.foreign()
+}
+
+// foreign notes that what answers is no endpoint of a model.
+func (p *prober) foreign() bool {
+	return p.fail(StepReply, NotProtocol, "look at the path of "+p.config.Settings.URL+", which most often ends with /v1",
+		"what answers at %s does not speak the OpenAI protocol", mesh.PublicURL(p.config.BaseURL))
 }
 
 // post asks for a word in one piece. The status is 0 if there was no response.
@@ -160,7 +169,7 @@ func (p *prober) tools(ctx context.Context) {
 	switch code := mesh.CodeOf(err); {
 	case err == nil && called:
 		p.well(StepTools)
-	case err == nil && finish == "length":
+	case err == nil && slices.Contains([]string{"length", "max_output_tokens", "incomplete"}, finish):
 		p.doubt(StepTools, NotSaid, "", "the model thought for longer than it was given, and called no tool by then")
 	case err == nil:
 		p.doubt(StepTools, NoToolCalls, remedy, "the model %s answered in words where it was to call a tool", p.config.Model)

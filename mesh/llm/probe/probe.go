@@ -77,6 +77,7 @@ const (
 	OtherName     Code = "other_name"    // tls: issued for another host
 	Expired       Code = "expired"       // tls: not valid at this time
 	NoTLS         Code = "no_tls"        // tls: what answers does not speak it
+	WantsTLS      Code = "wants_tls"     // tls: what answers speaks nothing else
 	Plaintext     Code = "plaintext"     // tls, unknown: what is said travels unencrypted
 	NotHTTP       Code = "not_http"      // http: what answers does not speak it
 	Redirected    Code = "redirected"    // http: it sends callers elsewhere
@@ -123,17 +124,17 @@ type Report struct {
 }
 
 // Failed returns the result of the first step that failed, or nil.
-func (r *Report) Failed() *Result { return r.first(Failed, "") }
-
-// Doubt returns the first result that is unknown for a reason of its own, or nil: what
-// may be wrong, in an endpoint that works as far as can be told.
-func (r *Report) Doubt() *Result { return r.first(Unknown, NotReached) }
-
-func (r *Report) first(s Status, but Code) *Result {
-	if i := slices.IndexFunc(r.Results, func(x Result) bool { return x.Status == s && x.Code != but }); i >= 0 {
+func (r *Report) Failed() *Result {
+	if i := slices.IndexFunc(r.Results, func(x Result) bool { return x.Status == Failed }); i >= 0 {
 		return &r.Results[i]
 	}
 	return nil
+}
+
+// Doubts are the results that are unknown for a reason of their own: what may be wrong, in
+// an endpoint that works as far as can be told.
+func (r *Report) Doubts() []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(x Result) bool { return x.Status != Unknown || x.Code == NotReached })
 }
 
 // Works reports whether the endpoint answers as the mesh needs it.
@@ -144,6 +145,9 @@ func (r *Report) Works() bool {
 // DefaultTimeout is for each request of a probe. Models on one's own machine may have to be
 // loaded first.
 const DefaultTimeout = 45 * time.Second
+
+// connectTime bounds each attempt to connect.
+const connectTime = 10 * time.Second
 
 // Endpoint probes the endpoint of c, each request for at most limit; 0 is
 // [DefaultTimeout]. Of c it goes by BaseURL, Key, Model, API, Extra, Transport and Settings.
@@ -173,7 +177,8 @@ func newProber(c openai.Config, limit time.Duration) *prober {
 	s.URL, s.Key, s.Model = cmp.Or(s.URL, "MESH_LLM_URL"), cmp.Or(s.Key, "MESH_LLM_KEY"), cmp.Or(s.Model, "MESH_LLM_MODEL")
 	p := &prober{config: c, limit: cmp.Or(limit, DefaultTimeout), found: map[Step]Result{}}
 	if c.Transport == nil {
-		p.own = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+		p.own = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+			DialContext: (&net.Dialer{Timeout: connectTime}).DialContext}
 		c.Transport = p.own
 	}
 	p.config.Transport = stayingHere{c.Transport}
@@ -236,7 +241,7 @@ func (p *prober) report() *Report {
 		switch {
 		case ok:
 			r.Results = append(r.Results, found)
-		case s != StepTLS || p.at == nil || p.at.Scheme == "https":
+		case s != StepTLS || p.at == nil || p.at.Scheme == "https": // of http there is nothing to say
 			r.Results = append(r.Results, Result{Step: s, Status: Unknown, Code: NotReached})
 		}
 	}

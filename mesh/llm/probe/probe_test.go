@@ -141,6 +141,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"no credit":                              {serve: &endpoint{chat: 429}, states: "oooooufuu", step: probe.StepReply, code: probe.Exhausted, asked: 1},
 		"an endpoint that fails":                 {serve: &endpoint{chat: 503}, states: "oooouufuu", step: probe.StepReply, code: probe.Broken, words: []string{"503"}, asked: 2},
 		"a request that is refused":              {serve: &endpoint{chat: 422}, states: "oooouufuu", step: probe.StepReply, code: probe.Refused, words: []string{"[key]"}, asked: 2},
+		"a server of pages":                      {serve: &endpoint{list: 404, chat: 405}, states: "oooouufuu", step: probe.StepReply, code: probe.NotProtocol, asked: 2},
 		"a page for people":                      {serve: &endpoint{page: "<!doctype html><title>Chat</title>"}, states: "oooouufuu", step: probe.StepReply, code: probe.NotProtocol, words: []string{"/v1"}},
 		"replies in one piece":                   {serve: &endpoint{whole: true}, states: "ooooooofu", step: probe.StepStream, code: probe.NoStream, asked: 2},
 		"streams that are refused":               {serve: &endpoint{streamless: true}, states: "ooooooofu", step: probe.StepStream, code: probe.NoStream, asked: 2},
@@ -181,8 +182,8 @@ func want(t *testing.T, r *probe.Report, wantStates string, step probe.Step, cod
 		}
 	}
 	found := r.Failed()
-	if found == nil {
-		found = r.Doubt()
+	if doubts := r.Doubts(); found == nil && len(doubts) > 0 {
+		found = &doubts[0]
 	}
 	if found == nil {
 		found = &probe.Result{}
@@ -252,6 +253,7 @@ func TestWhatIsWrongOnTheWayIsFound(t *testing.T) {
 		"a certificate for another":    {"https://api.example.org/v1", elsewhere, "ooofuuuuuu", probe.StepTLS, probe.OtherName, "another host"},
 		"a certificate out of time":    {secure.URL + "/v1", expired, "ooofuuuuuu", probe.StepTLS, probe.Expired, "clock"},
 		"https where there is none":    {strings.Replace(plain.URL, "http", "https", 1) + "/v1", nil, "ooofuuuuuu", probe.StepTLS, probe.NoTLS, "with http"},
+		"http where there is https":    {strings.Replace(secure.URL, "https", "http", 1) + "/v1", nil, "ooofuuuuuu", probe.StepTLS, probe.WantsTLS, "with https"},
 		"no HTTP":                      {"http://" + garbage + "/v1", nil, "ooofuuuuu", probe.StepHTTP, probe.NotHTTP, "https"},
 		"a connection that is closed":  {"http://" + closed + "/v1", nil, "ooofuuuuu", probe.StepHTTP, probe.NotHTTP, "port"},
 		"nothing, encrypted":           {secure.URL + "/v1", secure.Client().Transport, "oooooooooo", "", "", ""},

@@ -61,7 +61,28 @@ func (p *prober) list(ctx context.Context) bool {
 	if status == http.StatusOK {
 		p.models = modelsIn(body)
 	}
+	if status == http.StatusBadRequest && p.at.Scheme == "http" && p.encrypts(ctx) {
+		delete(p.found, StepHTTP) // servers of TLS say so to who does not speak it
+		return p.fail(StepTLS, WantsTLS, "begin "+p.config.Settings.URL+" with https", "what answers at %s wants TLS", p.at.Host)
+	}
 	return true
+}
+
+// encrypts reports whether TLS is spoken where the URL says http.
+func (p *prober) encrypts(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(p.limit, connectTime))
+	defer cancel()
+	host := p.at.Host
+	if p.at.Port() == "" {
+		host = net.JoinHostPort(p.at.Hostname(), "80")
+	}
+	conn, err := new(tls.Dialer).DialContext(ctx, "tcp", host)
+	if err == nil {
+		_ = conn.Close() // nothing was said over it
+		return true
+	}
+	var unverified *tls.CertificateVerificationError
+	return errors.As(err, &unverified)
 }
 
 // unauthorized notes that the key is not taken.
@@ -170,6 +191,8 @@ func (p *prober) reached(ctx, timed context.Context, way *progress, err error) {
 	case errors.As(err, &moved):
 		p.redirected(moved)
 	case p.unresolved(err), p.untrusted(err):
+	case at == StepConnection && (timed.Err() != nil || timedOut(err)):
+		p.fail(at, Silent, "look whether it runs, and whether "+p.config.Settings.URL+" and a firewall in between are right", "%s does not take a connection in time", p.at.Host)
 	case timed.Err() != nil || timedOut(err):
 		p.fail(at, Silent, "look whether it runs, and whether "+p.config.Settings.URL+" and a firewall in between are right", "%s sent nothing for %v", p.at.Host, p.limit)
 	case at == StepHTTP:
