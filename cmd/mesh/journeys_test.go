@@ -80,7 +80,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 	overEachWay(t, func(t *testing.T, m *realMesh, say speaker) {
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, say.complete(t, m, id, "How do I configure rate limiting for my agent?"),
-			"rate_limit", "Sources: ", "configuration.md")
+			"rate_limit", "Sources:\n[1] ", "configuration.md")
 	}, "--docs", "those in the binary") // as there is no such folder
 	t.Run("of the user's own folder", func(t *testing.T) {
 		t.Parallel()
@@ -90,7 +90,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 		m := up(t, dir, "--docs", "handbook")
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, speaker(speakGRPC).complete(t, m, id, "What is the way to descale the espresso machine?"),
-			"citric acid", "Sources: ", "kitchen.md")
+			"citric acid", "Sources:\n[1] ", "kitchen.md")
 	})
 }
 

@@ -83,6 +83,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.statusCommand(),
 		a.protosCommand(),
 		a.versionCommand(),
+		a.readPDFCommand(),
 		exitCodesTopic(),
 	)
 	return root

@@ -194,6 +194,7 @@ type run struct {
 	dropped int        // messages at the beginning that are no longer sent
 	last    mesh.Usage // of the last reply
 	thought []Thought  // of the last reply
+	cites   citer      // what replies cite
 }
 
 // emit reports e and returns false once nobody listens.

@@ -211,6 +211,7 @@ var fences = map[string]fence{
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
+	"github.com/ledongthuc/pdf":                 {homes: []string{"skills/knowledge"}},
 	"github.com/cedar-policy/cedar-go":          {homes: []string{"mesh/security/policy"}},
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
 	"github.com/spf13/pflag":                    {homes: []string{"cmd/mesh"}},

@@ -55,6 +55,10 @@ func (ix *Index) Search(ctx context.Context, q Query) ([]Hit, error) {
 	return slices.DeleteFunc(hits, func(h Hit) bool { return h.Share < q.Least }), nil
 }
 
+// fewest is how many documents an index is taken to have at least: of fewer, nobody can tell which
+// words are rare.
+const fewest = 1000
+
 // share fills in the shares. Pairs of characters that no document has are words as a rule
 // only where one ends and the next begins, and count for nothing.
 func (ix *Index) share(ctx context.Context, words []string, hits []Hit) error {
@@ -78,7 +82,7 @@ func (ix *Index) share(ctx context.Context, words []string, hits []Hit) error {
 		if first, _ := utf8.DecodeRuneInString(w); have == 0 && spaceless(first) {
 			continue
 		}
-		weight := math.Log(1 + (float64(total-have)+0.5)/(float64(have)+0.5))
+		weight := math.Log(1 + (float64(max(total, fewest)-have)+0.5)/(float64(have)+0.5))
 		all += weight
 		if err := ix.each(ctx, among, values, func(id string) { hits[places[id]].Share += weight }); err != nil {
 			return err
