@@ -176,6 +176,9 @@ type Call struct {
 	// extension is not activated; a gateway on another machine does, for the ids
 	// of its events.
 	WantSeq bool
+	// Room is how many bytes the caller takes of one answer; 0 is for any number. A task that
+	// has no room is shown without a part of it, and says so ([KeyTruncated]).
+	Room int
 	// PushV03 says that the push notification configs of this call are for
 	// webhooks that know A2A v0.3; package v03 does.
 	PushV03 bool
@@ -201,6 +204,11 @@ func (c Call) Extended() bool { return slices.Contains(c.Extensions, ExtensionUR
 // ExtensionURI names our A2A extension: handoff, cursor and execution data in
 // the metadata of updates.
 const ExtensionURI = "urn:agentmesh:ext:mesh:v1"
+
+// KeyTruncated is what the metadata of a task, an artifact or a part has, as an object, where
+// something is left out of the task that the caller takes no answer for. It is told to all
+// callers, and not data of the extension.
+const KeyTruncated = "urn:agentmesh:truncated"
 
 type callKey struct{}
 

@@ -35,7 +35,7 @@ func (a *app) agentsListCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(a, resp.GetAgents()...)
+				return printAll(a, resp.GetAgents()...)
 			}
 			a.printf("%s", agentTable(resp.GetAgents()))
 			return nil
@@ -46,7 +46,7 @@ func (a *app) agentsListCommand() *cobra.Command {
 	flags.StringVar(&req.Tag, "tag", "", "only agents with a skill that has this `tag`")
 	flags.StringVar(&req.Query, "query", "", "only agents whose name, description, skills or tags hold these `words`")
 	flags.BoolVar(&req.Live, "live", false, "only agents that answer")
-	flags.BoolVar(&asJSON, "json", false, "print each agent as one line of JSON")
+	a.structured(cmd, &asJSON, "print each agent as one line of JSON")
 	return cmd
 }
 
@@ -57,20 +57,21 @@ func (a *app) agentsShowCommand() *cobra.Command {
 		Short: "Show an agent and its skills",
 		Example: `  mesh agents show knowledge
   mesh agents show knowledge --json`,
-		Args: exactly("the agent's name"),
+		ValidArgsFunction: a.offer(agentNames),
+		Args:              exactly("the agent's name"),
 		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
 			resp, err := c.agents.GetAgent(c.call(ctx, a.flags.thread), &meshv1.GetAgentRequest{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(a, resp.GetAgent())
+				return printAll(a, resp.GetAgent())
 			}
 			a.printf("%s", agentText(resp.GetAgent()))
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the agent as one line of JSON")
+	a.structured(cmd, &asJSON, "print the agent as one line of JSON")
 	return cmd
 }
 
@@ -113,10 +114,11 @@ a warning, here and by 'mesh agents show', as are credentials that it wants and 
 func (a *app) agentsRemoveCommand() *cobra.Command {
 	var req meshv1.DeregisterAgentRequest
 	cmd := &cobra.Command{
-		Use:     "rm NAME",
-		Short:   "Remove an agent that was added",
-		Example: `  mesh agents rm translate`,
-		Args:    exactly("the agent's name"),
+		Use:               "rm NAME",
+		Short:             "Remove an agent that was added",
+		Example:           `  mesh agents rm translate`,
+		ValidArgsFunction: a.offer(agentNames),
+		Args:              exactly("the agent's name"),
 		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
 			req.Name = args[0]
 			if _, err := c.agents.DeregisterAgent(c.call(ctx, a.flags.thread), &req); err != nil {

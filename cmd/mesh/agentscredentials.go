@@ -43,7 +43,8 @@ func (a *app) credentialsSetCommand() *cobra.Command {
 		Example: `  mesh agents credentials set translate --credential bearer=env:TRANSLATE_TOKEN
   mesh agents credentials set translate --credential basic=prompt
   mesh agents credentials set translate --credential mtls=file:client.crt --credential mtls=file:client.key`,
-		Args: exactly("the agent's name"),
+		ValidArgsFunction: a.offer(agentNames),
+		Args:              exactly("the agent's name"),
 		RunE: a.prepared(a.credentials(&given, &req.Credentials), func(ctx context.Context, c *client, args []string) error {
 			if len(given) == 0 {
 				return mesh.InvalidField("mesh.agents", "--credential", "is missing; to take credentials away use 'mesh agents credentials clear'")
@@ -59,10 +60,11 @@ func (a *app) credentialsSetCommand() *cobra.Command {
 func (a *app) credentialsClearCommand() *cobra.Command {
 	var req meshv1.SetAgentCredentialsRequest
 	cmd := &cobra.Command{
-		Use:     "clear NAME",
-		Short:   "Take an agent's credentials away",
-		Example: `  mesh agents credentials clear translate`,
-		Args:    exactly("the agent's name"),
+		Use:               "clear NAME",
+		Short:             "Take an agent's credentials away",
+		Example:           `  mesh agents credentials clear translate`,
+		ValidArgsFunction: a.offer(agentNames),
+		Args:              exactly("the agent's name"),
 		RunE: a.lookup(func(ctx context.Context, c *client, args []string) error {
 			return a.setCredentials(ctx, c, args[0], &req)
 		}),

@@ -29,6 +29,8 @@ type app struct {
 	after      func(time.Duration) <-chan time.Time
 
 	flags globals
+	// yaml says that data is printed as YAML rather than as lines of JSON.
+	yaml bool
 	// stranger has the mesh called without the token that 'mesh login' keeps.
 	stranger bool
 	// lost is why something could not be written to stdout, or nil.

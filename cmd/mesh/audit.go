@@ -95,7 +95,7 @@ auditor, tenant-admin or operator.`,
 	})
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "print this `many` records")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new records as they come")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each record as one line of JSON")
+	a.structured(cmd, &asJSON, "print each record as one line of JSON")
 	return cmd
 }
 
@@ -160,7 +160,7 @@ func (c *client) followRecords(ctx context.Context, f *meshv1.AuditFilter, after
 
 func printRecord(a *app, rec *meshv1.AuditRecord, asJSON bool) error {
 	if asJSON {
-		return printJSON(a, rec)
+		return printAll(a, rec)
 	}
 	a.printf("%s\n", recordLine(rec))
 	return nil

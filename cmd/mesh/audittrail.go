@@ -70,7 +70,7 @@ role auditor, tenant-admin or operator, and is recorded itself.`,
 	flags.DurationVar(&since, "since", 0, "only what is not older than that `time`")
 	flags.DurationVar(&until, "until", 0, "only what is older than that `time`")
 	flags.IntVarP(&limit, "limit", "n", 0, "print this `many` entries at most; 0 is all")
-	flags.BoolVar(&asJSON, "json", false, "print each entry as one line of JSON")
+	a.structured(cmd, &asJSON, "print each entry as one line of JSON")
 	return cmd
 }
 
@@ -115,7 +115,7 @@ func (a *app) printTrail(ctx context.Context, c *client, req *meshv1.ListAuditTr
 		for _, x := range resp.GetEntries() {
 			if !asJSON {
 				a.printf("%s\n", trailLine(x))
-			} else if err := printJSON(a, x); err != nil {
+			} else if err := printAll(a, x); err != nil {
 				return err
 			}
 		}

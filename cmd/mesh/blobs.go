@@ -9,12 +9,15 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/spf13/cobra"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/registry"
 )
 
 // enclose makes a part of the file, for a message in the thread. What is too large for a message is
@@ -25,7 +28,7 @@ func (c *client) enclose(ctx context.Context, thread, name string) (*a2apb.Part,
 		return nil, mesh.InvalidField("mesh.enclose", "--file", "cannot be read: %v", err)
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	part := &a2apb.Part{Filename: filepath.Base(name), MediaType: mime.TypeByExtension(filepath.Ext(name))}
+	part := &a2apb.Part{Filename: filepath.Base(name), MediaType: typeOf(name)}
 	sum := sha256.New()
 	size, err := io.Copy(sum, file)
 	if err == nil {
@@ -43,6 +46,44 @@ func (c *client) enclose(ctx context.Context, thread, name string) (*a2apb.Part,
 	part.Content = &a2apb.Part_Url{Url: b.GetUrl()}
 	return part, err
 }
+
+// taken refuses files of media types that no agent takes, or not the one that is named, by their
+// cards, before a byte of them is uploaded. Who gets the message is for the mesh to say, which
+// judges it then.
+func (c *client) taken(ctx context.Context, agent string, files []string) error {
+	var modes []string
+	for i, name := range files {
+		kind := typeOf(name)
+		if kind == "" {
+			continue
+		}
+		if i == 0 || modes == nil {
+			agents, err := c.agents.ListAgents(c.call(ctx, ""), &meshv1.ListAgentsRequest{})
+			if err != nil {
+				return err
+			}
+			for _, a := range agents.GetAgents() {
+				if agent != "" && a.GetName() != agent {
+					continue
+				}
+				e := registry.Entry{Card: a.GetCard(), Builtin: a.GetBuiltin()}
+				if !e.SaysInput() { // it judges for itself, and may have the conversation
+					return nil
+				}
+				modes = append(modes, e.InputModes()...)
+			}
+			slices.Sort(modes)
+			modes = slices.Compact(modes)
+		}
+		if len(modes) > 0 && !slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, kind) }) {
+			return mesh.InvalidField("mesh.send", "--file", "%s is %s, which no agent takes; they take %s", name, kind, strings.Join(modes, ", "))
+		}
+	}
+	return nil
+}
+
+// typeOf is the media type of the file by its name, or "".
+func typeOf(name string) string { return mime.TypeByExtension(filepath.Ext(name)) }
 
 // upload has the bytes of the reader, which are those of the blob, uploaded for the thread: of what
 // has come before, the rest.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/spf13/cobra"
 
+	"agentmesh/cmd/mesh/terminal"
 	"agentmesh/mesh"
 )
 
@@ -27,10 +26,14 @@ var errLeave = errors.New("leave")
 type chat struct {
 	app    *app
 	client *client
-	lines  <-chan line
-	// rich says that a person is at both ends.
+	lines  <-chan terminal.Entry
+	// rich says that a person is at both ends, and term is their terminal,
+	// where it can be edited at, or nil.
 	rich   bool
+	term   *terminal.Terminal
 	thread string
+	// agent is addressed rather than main, or "".
+	agent string
 	// task waits for an answer, or is "".
 	task string
 	// with is the agent that has the stream in a handoff, or "", and step how
@@ -38,42 +41,52 @@ type chat struct {
 	with, step string
 	// seq is the last Seq that was seen.
 	seq mesh.Seq
+	// queue has what was said while a turn ran, and is worked on after it.
+	queue []queued
 	// failed says that a turn did not end well.
 	failed bool
 }
 
-// line is a line of input, or why there are no more.
-type line struct {
-	text string
-	err  error
-}
-
 func (a *app) chatCommand() *cobra.Command {
-	return &cobra.Command{
+	o := chatOptions{}
+	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Have a conversation",
 		Long: `Have a conversation with the mesh. Answers appear as they are written, with
 who speaks and what the agents behind do.
 
-Ctrl-C stops the running turn, and not the program; at the prompt, or twice, it
+Enter sends. Alt+Enter, or a '\' before Enter, begins another line, and a paste is one
+message, whatever is in it. Up, Down and Ctrl-R go back to what was said before, Tab
+completes commands, @agents and skills. What is said while a turn runs waits for its end;
+/withdraw takes it back.
+
+Ctrl-C stops the running turn, and not the program; at an empty prompt, or twice, it
 leaves, as Ctrl-D does. /help lists the commands. The conversation stays in its
 thread: go on with --thread.
 
 From a pipe, each line is a turn. The answers go to stdout, all else to stderr,
-and the exit code is 1 if a turn failed.`,
+and the exit code is 1 if a turn failed. --plain, and TERM=dumb, read lines and print
+text at a terminal too; NO_COLOR leaves colours and rendered Markdown away.
+
+What was typed is kept in a file that only you can read: MESH_HISTORY names it, and 'off'
+keeps nothing, as --no-history does.`,
 		Example: `  mesh chat
+  mesh chat --agent knowledge
   mesh chat --thread 550e8400-e29b-41d4-a716-446655440000
   printf 'Find my overdue tasks\nArchive the first one\n' | mesh chat`,
 		Args: nothing,
 		RunE: a.raw(func(ctx context.Context, args []string) error {
 			return a.connected(ctx, args, func(ctx context.Context, c *client, _ []string) error {
-				lines, stop := readLines(a.stdin)
-				defer stop()
-				ch := &chat{app: a, client: c, lines: lines, rich: a.asks && a.shows, thread: a.flags.thread}
+				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent}
+				defer ch.listen(o)()
 				return ch.run(ctx)
 			})
 		}),
 	}
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "read lines and print text, also at a terminal")
+	cmd.Flags().BoolVar(&o.forget, "no-history", false, "keep nothing of what is typed")
+	a.agentFlag(cmd, &o.agent, "talk to the agent with this `name` instead of main")
+	return cmd
 }
 
 // run talks until the input ends or the user leaves.
@@ -86,6 +99,9 @@ func (c *chat) run(ctx context.Context) error {
 		}
 		if strings.TrimSpace(text) != "" {
 			err = c.take(ctx, text)
+		}
+		if err == nil {
+			err = c.drain(ctx)
 		}
 	}
 	c.bye()
@@ -106,6 +122,9 @@ func (c *chat) open(ctx context.Context) error {
 	}
 	if c.rich {
 		c.app.printf("mesh at %s, thread %s\n/help lists commands, Ctrl-D leaves.\n", c.app.flags.addr, c.thread)
+		if c.term != nil {
+			c.app.printf("Alt+Enter, or a '\\' before Enter, begins another line.\n")
+		}
 	} else {
 		c.app.notef("thread: %s\n", c.thread)
 	}
@@ -118,34 +137,45 @@ func (c *chat) open(ctx context.Context) error {
 // next asks for a line. It returns errLeave at the end of the input, and
 // errInterrupted for Ctrl-C.
 func (c *chat) next(ctx context.Context) (string, error) {
-	if c.rich {
+	switch {
+	case c.term != nil:
+		c.term.Prompt(c.prompt() + " › ")
+	case c.rich:
 		c.app.printf("%s › ", c.prompt())
 	}
 	select {
 	case l := <-c.lines:
-		if l.err == nil {
-			return l.text, nil
+		if l.Err == nil {
+			return l.Text, nil
 		}
-		if c.rich {
-			c.app.printf("\n")
-		}
-		if errors.Is(l.err, io.EOF) {
+		c.breakLine()
+		switch {
+		case errors.Is(l.Err, io.EOF):
 			return "", errLeave
+		case errors.Is(l.Err, terminal.ErrInterrupted):
+			return "", errInterrupted
 		}
-		return "", l.err
+		return "", l.Err
 	case <-c.app.interrupts:
-		if c.rich {
-			c.app.printf("\n")
-		}
+		c.breakLine()
 		return "", errInterrupted
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
 }
 
+// breakLine goes to the line below the prompt, where that is written as text.
+func (c *chat) breakLine() {
+	if c.rich && c.term == nil {
+		c.app.printf("\n")
+	}
+}
+
 // prompt says whom the next line goes to, and how to get away from there.
 func (c *chat) prompt() string {
 	switch {
+	case c.with == "" && c.agent != "":
+		return "you → " + oneLine(c.agent)
 	case c.with == "":
 		return "you"
 	case c.step == "":
@@ -192,7 +222,7 @@ func (c *chat) say(ctx context.Context, text string) error {
 		return err
 	}
 	t := newTurn(c.thread, c.task, text)
-	t.base = c.seq
+	t.base, t.agent = c.seq, c.agent
 	return c.follow(ctx, t)
 }
 
@@ -219,27 +249,21 @@ func (c *chat) follow(ctx context.Context, t *turn) error {
 	stop := &canceller{begin: func(task string) {
 		work.Go(func() { cancelled <- c.client.cancel(ctx, c.thread, task) })
 	}}
-	v := newView(c.rich)
+	v := c.view()
+	f := &following{c, v, stop}
+	defer c.working(speakerName(c.with))()
 	for {
+		var err error
 		select {
 		case u, ok := <-updates:
 			if !ok {
 				return c.endTurn(ctx, t, v, stop.asked)
 			}
-			if u.err != nil {
-				c.app.show(v.newline(), "")
-				return u.err
-			}
-			stop.task(u.task)
-			c.watch(u.update)
-			c.app.show(v.show(u.update))
+			err = f.update(u)
+		case l := <-c.typed():
+			err = f.typed(ctx, l)
 		case <-c.app.interrupts:
-			if !stop.ask() {
-				c.app.show(v.newline(), "")
-				return errInterrupted
-			}
-			v.midline = v.midline || c.rich // a terminal has shown the ^C
-			c.app.show(v.note("■ cancelling; Ctrl-C again leaves"))
+			err = f.interrupt()
 		case err := <-cancelled:
 			if err != nil && !mesh.IsCode(err, mesh.Precondition) {
 				c.app.show(v.note("! cannot cancel: " + what(err)))
@@ -247,7 +271,18 @@ func (c *chat) follow(ctx context.Context, t *turn) error {
 		case <-c.quiet():
 			c.app.show(v.note("· still at it (Ctrl-C stops the turn)"))
 		}
+		if err != nil {
+			c.app.show(v.newline(), "")
+			return err
+		}
 	}
+}
+
+// view is the view of a turn.
+func (c *chat) view() *view {
+	v := newView(c.rich)
+	v.marks = c.term != nil
+	return v
 }
 
 // turnUpdate is what the reader of a turn's stream hands over.
@@ -257,9 +292,38 @@ type turnUpdate struct {
 	err  error
 }
 
-// quiet returns a channel that ends the silence, for a person only.
+// following is a turn that is shown.
+type following struct {
+	*chat
+	view *view
+	stop *canceller
+}
+
+func (f *following) update(u turnUpdate) error {
+	if u.err != nil {
+		return u.err
+	}
+	f.stop.task(u.task)
+	f.watch(u.update)
+	f.app.show(f.view.show(u.update))
+	f.busy(u.update)
+	return nil
+}
+
+// interrupt cancels the turn, and the second time leaves it.
+func (f *following) interrupt() error {
+	if !f.stop.ask() {
+		return errInterrupted
+	}
+	f.view.midline = f.view.midline || f.rich && f.term == nil // a terminal has shown the ^C
+	f.app.show(f.view.note("■ cancelling; Ctrl-C again leaves"))
+	return nil
+}
+
+// quiet returns a channel that ends the silence, for a person who sees nothing
+// move.
 func (c *chat) quiet() <-chan time.Time {
-	if !c.rich {
+	if !c.rich || c.term != nil {
 		return nil
 	}
 	return c.app.after(patience)
@@ -273,9 +337,11 @@ func (c *chat) endTurn(ctx context.Context, t *turn, v *view, stopped bool) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.task = ""
-	if mesh.Interrupted(t.state) {
+	switch {
+	case mesh.Interrupted(t.state):
 		c.task = t.task
+	case c.task == t.task:
+		c.task = ""
 	}
 	if t.failed() {
 		c.failed = true
@@ -302,77 +368,10 @@ func (c *chat) watch(u update) {
 
 // bye says how to go on.
 func (c *chat) bye() {
+	if n := len(c.queue); n > 0 {
+		c.tell(fmt.Sprintf("%d of your messages wait for the running turn, and are worked on after it\n", n))
+	}
 	if c.rich {
 		c.app.printf("thread %s; go on with: mesh chat --thread %s\n", c.thread, c.thread)
 	}
-}
-
-// A canceller cancels a task once it is asked to and the task is known,
-// whichever comes last, and only once.
-type canceller struct {
-	begin func(task string)
-	id    string
-	asked bool
-}
-
-// ask asks for it; false if that was done before.
-func (c *canceller) ask() bool {
-	if c.asked {
-		return false
-	}
-	c.asked = true
-	if c.id != "" {
-		c.begin(c.id)
-	}
-	return true
-}
-
-// task tells the task's id.
-func (c *canceller) task(id string) {
-	if c.id != "" || id == "" {
-		return
-	}
-	c.id = id
-	if c.asked {
-		c.begin(id)
-	}
-}
-
-// cancel asks the mesh to end the task.
-func (c *client) cancel(ctx context.Context, thread, task string) error {
-	_, err := c.a2a.CancelTask(c.call(ctx, thread), &a2apb.CancelTaskRequest{Id: task})
-	return err
-}
-
-// readLines reads r line by line until its end or stop is called. The reader
-// ends with the read that it is in: a read of a terminal cannot be taken back,
-// and the process ends without it.
-func readLines(r io.Reader) (lines <-chan line, stop func()) {
-	out, done := make(chan line), make(chan struct{})
-	go func() {
-		scan := bufio.NewScanner(r)
-		scan.Buffer(make([]byte, 0, 4096), maxText+2)
-		give := func(l line) bool {
-			select {
-			case out <- l:
-				return true
-			case <-done:
-				return false
-			}
-		}
-		for scan.Scan() {
-			if !give(line{text: scan.Text()}) {
-				return
-			}
-		}
-		err := scan.Err()
-		switch {
-		case err == nil:
-			err = io.EOF
-		case errors.Is(err, bufio.ErrTooLong):
-			err = mesh.InvalidField("mesh.chat", "text", "is a line of more than 1 MiB; send less")
-		}
-		give(line{err: err})
-	}()
-	return out, sync.OnceFunc(func() { close(done) })
 }

@@ -3,45 +3,108 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	fold "agentmesh/mesh/thread"
 )
 
 // chatHelp is what /help says.
 const chatHelp = `/agents   the agents of the mesh
-/thread   this conversation's id and who has it
+/agent    talk to another agent: /agent NAME; without a name, to main again
+/skills   the skills of the mesh
+/thread   this conversation's id and who has it; /thread ID goes on with another
 /status   who is at work in it, and how far they are
+/withdraw take back what was said while a turn runs, the last first
 /exit     leave the agent that took over; the main agent has you back
 /quit     leave the chat (also Ctrl-D)
 //text    say a text that begins with '/'
 Ctrl-C    stop the running turn; at the prompt, leave
 `
 
+// chatCommands are what a line can begin with.
+var chatCommands = []string{"/agent", "/agents", "/exit", "/help", "/quit", "/skills", "/status", "/thread", "/withdraw"}
+
 // command runs a line that begins with '/'.
 func (c *chat) command(ctx context.Context, text string) error {
-	if text == "/exit" {
+	name, arg, _ := strings.Cut(text, " ")
+	arg = strings.TrimSpace(arg)
+	switch {
+	case text == "/exit":
 		return c.exit(ctx)
+	case name == "/thread" && arg != "":
+		return c.change(ctx, arg)
 	}
 	// Look-ups are short: they must not hang a chat.
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	switch text {
-	case "/quit":
+	switch {
+	case name == "/agent":
+		return c.address(ctx, arg)
+	case arg != "": // no other command has something to say
+	case name == "/quit":
 		return errLeave
-	case "/help":
+	case name == "/help":
 		c.tell(chatHelp)
 		return nil
-	case "/agents":
+	case name == "/agents":
 		return c.listAgents(ctx)
-	case "/thread":
+	case name == "/skills":
+		return c.listSkills(ctx)
+	case name == "/thread":
 		return c.describe(ctx)
-	case "/status":
+	case name == "/status":
 		return c.status(ctx)
+	case name == "/withdraw":
+		return c.withdraw(ctx)
 	}
 	return mesh.InvalidField("mesh.chat", "command",
 		"%q is unknown; /help lists the commands, and '//' begins a text with '/'", clip(text, 40))
+}
+
+// address has the agent get what is said from now on; main for "".
+func (c *chat) address(ctx context.Context, name string) error {
+	if name == "" {
+		c.agent = ""
+		c.tell("· to the main agent from now on\n")
+		return nil
+	}
+	if err := new(agentName).Set(name); err != nil {
+		return mesh.InvalidField("mesh.chat", "agent", "%v", err)
+	}
+	resp, err := c.client.agents.GetAgent(c.client.call(ctx, c.thread), &meshv1.GetAgentRequest{Name: name})
+	if err != nil {
+		return err
+	}
+	c.agent = resp.GetAgent().GetName()
+	c.tell("· to " + oneLine(c.agent) + " from now on; /agent goes back to main\n")
+	return nil
+}
+
+// change goes on with another thread.
+func (c *chat) change(ctx context.Context, id string) error {
+	id, err := parseThread("/thread", id)
+	if err != nil {
+		return mesh.InvalidField("mesh.chat", "thread", "%v; 'mesh threads list' shows them", err)
+	}
+	*c = chat{app: c.app, client: c.client, lines: c.lines, rich: c.rich, term: c.term, thread: id, agent: c.agent, failed: c.failed}
+	c.tell("· thread " + id + "\n")
+	return c.pickUp(ctx)
+}
+
+func (c *chat) listSkills(ctx context.Context) error {
+	list, more, err := c.client.listSkills(ctx, &meshv1.ListSkillsRequest{}, false)
+	if err != nil {
+		return err
+	}
+	c.tell(skillTable(list))
+	if more {
+		c.tell("there are more; 'mesh skills list --all' lists all\n")
+	}
+	return nil
 }
 
 // tell shows what no agent said.
@@ -118,6 +181,48 @@ func (c *chat) lastHandoff(ctx context.Context) (*meshv1.Handoff, error) {
 	return resp.GetHandoff(), nil
 }
 
+// recapped is how many messages of before a chat shows that goes on, and
+// recappedBytes how much of each.
+const (
+	recapped      = 10
+	recappedBytes = 4000
+)
+
+// recap shows a person what was said before in the thread, up to the turn that is open.
+func (c *chat) recap(ctx context.Context, open string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var said []*fold.Line
+	known := map[*fold.Line]bool{}
+	var t fold.Transcript
+	for ev, err := range c.client.events(ctx, c.thread, true) {
+		if err != nil {
+			return err
+		}
+		// What the open turn says is shown when it is followed.
+		if l := t.Apply(decoded(ev)); l != nil && !known[l] && l.Reply == nil && (string(l.Turn) != open || l.Agent() == "") {
+			known[l] = true
+			said = append(said, l)
+		}
+	}
+	said = slices.DeleteFunc(said, func(l *fold.Line) bool { return strings.TrimSpace(l.Utterance().Text) == "" })
+	if more := len(said) - recapped; more > 0 {
+		c.tell(fmt.Sprintf("· %d messages more; 'mesh threads show %s' prints all\n", more, c.thread))
+		said = said[more:]
+	}
+	v := c.view()
+	for _, l := range said {
+		u, who := l.Utterance(), "you"
+		if u.Role == fold.RoleAgent {
+			who = speakerName(u.Agent)
+		}
+		v.speaker = ""
+		c.app.show(v.say(who, mesh.Clip(u.Text, recappedBytes), true), "")
+	}
+	c.app.show(v.newline(), "")
+	return nil
+}
+
 // pickUp takes a thread up where it was left: who has the stream, which task
 // waits for an answer, and the ends of the turns that still run, one after the
 // other. A thread that does not exist yet begins with the first message.
@@ -125,6 +230,9 @@ func (c *chat) pickUp(ctx context.Context) error {
 	for followed := ""; ; {
 		open, err := c.resume(ctx)
 		id := open.GetExecution().GetId()
+		if followed == "" && err == nil && c.rich && c.seq > 0 {
+			err = c.recap(ctx, runningTurn(open))
+		}
 		switch {
 		case err != nil || open == nil || id == followed:
 			return err
@@ -162,6 +270,14 @@ func (c *chat) resume(ctx context.Context) (*meshv1.ExecutionState, error) {
 		c.with = last.GetTargetAgentId()
 	}
 	return openTurn(resp.GetThread()), nil
+}
+
+// runningTurn is the id of the turn if it runs, or "".
+func runningTurn(open *meshv1.ExecutionState) string {
+	if mesh.Interrupted(open.GetState()) {
+		return ""
+	}
+	return open.GetExecution().GetId()
 }
 
 // openTurn returns the turn that runs, as others wait for it, or else the

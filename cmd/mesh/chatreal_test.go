@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,34 +92,6 @@ func ends(log []*meshv1.Event) string {
 		}
 	}
 	return strings.Join(all, ", ")
-}
-
-// A mesh that is killed during a turn and started again: the chat says that the
-// connection broke, and the turn goes on in it; Ctrl-C still ends it, and the chat goes on.
-func TestAChatGoesOnWhenItsMeshWasKilledAndStartedAgain(t *testing.T) {
-	t.Parallel()
-	model := startModel(t)
-	m := upWith(t, t.TempDir(), model.env())
-	id := mesh.NewThreadID()
-	p := chatAt(t, m, id)
-	p.enter("something slow\n")
-	_, at := p.await(&p.stdout, 0, `main › Counting sheep`)
-	m.kill9()
-	_, at = p.await(&p.stdout, at, `connection lost, going on where it broke`)
-	again := upWith(t, m.dir, model.env(), "--grpc", m.grpc)
-	_, at = p.await(&p.stdout, at, `Counting sheep`)
-	p.signal(os.Interrupt)
-	_, at = p.await(&p.stdout, at, `■ cancelled(?s:.*)you › $`)
-	p.enter("hello\n")
-	_, at = p.await(&p.stdout, at, `main › You said: hello\n`)
-	p.await(&p.stdout, at, `you › $`)
-	p.enter("/quit\n")
-	if code := p.wait(); code != exitOK {
-		t.Errorf("exit code %d; stderr: %s", code, p.stderr.String())
-	}
-	if got, want := ends(again.log(id)), "CANCELED, COMPLETED"; got != want {
-		t.Errorf("the turns ended %s, want %s", got, want)
-	}
 }
 
 // silence has nobody answer at an address until release is called: else a server of

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -11,8 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -22,6 +18,9 @@ import (
 
 // connectTimeout bounds how long a mesh may take to accept a connection.
 const connectTimeout = 5 * time.Second
+
+// maxAnswer bounds an answer, in bytes: twice what agents may say in a task by default.
+const maxAnswer = 128 * mesh.MaxEvent
 
 // A client is a connection to the mesh with the services that it offers.
 type client struct {
@@ -81,7 +80,7 @@ func (a *app) dialOptions(addr string) (rpc.DialOptions, error) {
 	kept, err := a.keptToken(addr)
 	return rpc.DialOptions{
 		Bearer: a.flags.token, BearerSource: kept, AllowPlaintextBearer: a.flags.plaintext, AllowPlaintextGrant: a.flags.plaintext,
-		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client,
+		Tenant: mesh.TenantID(a.flags.tenant), User: a.flags.user, TLS: source.Client, MaxMessage: maxAnswer,
 	}, err
 }
 
@@ -130,6 +129,14 @@ func (c *client) call(ctx context.Context, thread string) context.Context {
 	return mesh.WithCall(ctx, c.identity(thread))
 }
 
+// addressed returns ctx for a call about the thread that is for the agent, or
+// for main with "".
+func (c *client) addressed(ctx context.Context, thread, agent string) context.Context {
+	call := c.identity(thread)
+	call.Agent = agent
+	return mesh.WithCall(ctx, call)
+}
+
 // after returns ctx for a call that goes on after seq.
 func (c *client) after(ctx context.Context, thread string, seq mesh.Seq) context.Context {
 	call := c.identity(thread)
@@ -146,29 +153,4 @@ func (c *client) identity(thread string) mesh.Call {
 		call.Extensions = []string{mesh.ExtensionURI}
 	}
 	return call
-}
-
-// jsonLine returns m as JSON on one line, always the same for the same m.
-func jsonLine(m proto.Message) (string, error) {
-	data, err := protojson.Marshal(m)
-	if err != nil {
-		return "", mesh.Errorf(mesh.Unknown, "mesh.json", "the answer cannot be written as JSON: %w", err)
-	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, data); err != nil {
-		return "", mesh.Errorf(mesh.Unknown, "mesh.json", "the answer cannot be written as JSON: %w", err)
-	}
-	return b.String(), nil
-}
-
-// printJSON prints each message as one line of JSON.
-func printJSON[M proto.Message](a *app, messages ...M) error {
-	for _, m := range messages {
-		line, err := jsonLine(m)
-		if err != nil {
-			return err
-		}
-		a.printf("%s\n", line)
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ const (
 	exitDenied      = 4
 	exitUnavailable = 5
 	exitStore       = 6
+	exitWaits       = 7
 	exitInterrupted = 130
 )
 
@@ -36,12 +37,14 @@ var exitCodes = []struct {
 	{exitDenied, "not allowed: no token, a wrong one, or one without the role"},
 	{exitUnavailable, "unavailable: nobody answers, or not in time; try again"},
 	{exitStore, "the data folder of a mesh failed: what was written is known when it starts again, and a supervisor may start it at once"},
+	{exitWaits, "not done yet: an approval or an answer of yours is waited for; stderr says how to give it ('mesh send', 'mesh skills run')"},
 	{exitInterrupted, "interrupted by Ctrl-C or a signal"},
 }
 
 // Errors that are only exit codes: whoever returns one has said what happened.
 var (
 	errTaskFailed  = errors.New("the task failed")
+	errWaits       = errors.New("the task waits for an answer")
 	errInterrupted = errors.New("interrupted")
 )
 
@@ -65,6 +68,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errTaskFailed), errors.Is(err, errTestFailed):
 		return exitFailure
+	case errors.Is(err, errWaits):
+		return exitWaits
 	case errors.Is(err, errTimeUp):
 		return exitUnavailable
 	case errors.Is(err, node.ErrStoreFailed):
@@ -88,7 +93,7 @@ func exitCode(err error) int {
 // explain returns one line that says what failed and what to do, or "" where
 // that has been said.
 func explain(err error, addr string) string {
-	if errors.Is(err, errTaskFailed) || errors.Is(err, errTestFailed) || errors.Is(err, errInterrupted) {
+	if errors.Is(err, errTaskFailed) || errors.Is(err, errTestFailed) || errors.Is(err, errWaits) || errors.Is(err, errInterrupted) {
 		return ""
 	}
 	what := what(err)

@@ -41,7 +41,7 @@ func TestWhoTakesPartLeavesASessionForAll(t *testing.T) {
 	ann, bob, _ := upWithTokens(t)
 	cat := person{ann.realMesh, tokenOf("cat")}
 	id := mesh.NewThreadID()
-	ann.mesh("send", "--thread", id, buildsSkill).succeeds(t)
+	ann.mesh("send", "--thread", id, buildsSkill).asks(t)
 	wants(t, "active", ann.row(id), "skill-builder (handoff active)", "skill-builder 1/5 gathering requirements")
 	before := ann.mesh("threads", "export", id).succeeds(t)
 	unknown := cat.mesh("send", "--thread", id, "hello")

@@ -387,6 +387,16 @@ func (f finished) succeeds(t *testing.T) string {
 	return f.stdout
 }
 
+// asks fails the test unless the command ended because the user has to answer, and
+// returns its stdout.
+func (f finished) asks(t *testing.T) string {
+	t.Helper()
+	if f.code != exitWaits {
+		t.Fatalf("exit code %d; stdout: %s\nstderr: %s", f.code, f.stdout, f.stderr)
+	}
+	return f.stdout
+}
+
 // files returns the files that match the pattern below the data folder.
 func (m *realMesh) files(pattern string) []string {
 	m.t.Helper()

@@ -42,6 +42,8 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.flags.addr, "addr", a.env("MESH_ADDR", defaultAddr), "gRPC `address` of the mesh; grpcs://host:port for TLS (MESH_ADDR)")
 	flags.StringVar(&a.flags.tenant, "tenant", a.env("MESH_TENANT", ""), "tenant to act for (MESH_TENANT)")
@@ -55,6 +57,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 	flags.BoolVar(&a.flags.plaintext, "plaintext-token", false, "let the token travel unencrypted beyond this machine")
 	flags.DurationVar(&a.flags.timeout, "timeout", 0,
 		"longest `time` that the command may take; in a chat, each turn, and in a test, each message (default 30s for look-ups, none for streams)")
+	a.offerFlag(root, "thread", threadNames)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := ownMesh(cmd); err != nil {
 			return err
@@ -69,6 +72,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.sendCommand(),
 		a.agentsCommand(),
 		a.threadsCommand(),
+		a.tasksCommand(),
 		a.skillsCommand(),
 		a.mcpCommand(),
 		a.loginCommand(),
@@ -81,6 +85,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.usersCommand(),
 		a.tenantsCommand(),
 		a.statusCommand(),
+		a.doctorCommand(),
 		a.protosCommand(),
 		a.versionCommand(),
 		a.readPDFCommand(),

@@ -24,6 +24,7 @@ type sendOptions struct {
 	task           string
 	resume         int64
 	follow         bool // --resume was given
+	agent          string
 	files          []string
 }
 
@@ -36,13 +37,15 @@ func (a *app) sendCommand() *cobra.Command {
 reads it from stdin.
 
 The answer goes to stdout. The thread's id, who does what, and how to go on go
-to stderr. The exit code is 1 when the task failed, was rejected or cancelled.
+to stderr. The exit code is 1 when the task failed, was rejected or cancelled, and 7
+when it waits for an approval or an answer of yours.
 
 With --task and --resume nothing is sent: what happened in the task after that
 Seq is printed, and what still happens.`,
 		Example: `  mesh send "How do I configure rate limiting?"
   mesh send --thread 550e8400-e29b-41d4-a716-446655440000 "And per user?"
   mesh send - --json <question.txt
+  mesh send --agent knowledge "How do I configure rate limiting?"
   mesh send --file report.pdf --file data.csv "Compare these"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
@@ -53,10 +56,11 @@ Seq is printed, and what still happens.`,
 		RunE: a.stream(func(ctx context.Context, c *client, args []string) error { return c.sendOnce(ctx, o, args) }),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.json, "json", false, "print each event of the stream as one line of JSON")
+	a.structured(cmd, &o.json, "print each event of the stream as one line of JSON")
 	flags.StringArrayVar(&o.files, "file", nil, "send this `file` too, of any size that the mesh takes; may be given several times")
 	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
 	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
+	a.agentFlag(cmd, &o.agent, "send it to the agent with this `name` instead of main")
 	flags.Int64Var(&o.resume, "resume", 0, "follow --task from after this `seq` instead of sending")
 	return cmd
 }
@@ -69,6 +73,8 @@ func (a *app) checkSend(o *sendOptions, args []string) error {
 		return errors.New("--resume needs --task")
 	case o.follow && len(args)+len(o.files) > 0:
 		return errors.New("--resume sends nothing; leave the text away")
+	case o.follow && o.agent != "":
+		return errors.New("--resume follows a task, whoever has it; leave --agent away")
 	case o.follow && o.noStream:
 		return errors.New("--resume is a stream; leave --no-stream away")
 	case o.follow && o.resume < 0:
@@ -99,6 +105,10 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			thread = mesh.NewThreadID()
 		}
 		t = newTurn(thread, o.task, text)
+		t.agent = o.agent
+		if err := c.taken(ctx, o.agent, o.files); err != nil {
+			return err
+		}
 		for _, name := range o.files {
 			part, err := c.enclose(ctx, thread, name)
 			if err != nil {
@@ -125,7 +135,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 		if !o.json {
 			a.show(v.show(u))
 		} else if u.raw != nil {
-			if err := printJSON(a, u.raw); err != nil {
+			if err := printAll(a, u.raw); err != nil {
 				return err
 			}
 		}
@@ -138,14 +148,14 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 
 // sendWhole sends without a stream.
 func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
-	resp, err := c.a2a.SendMessage(c.call(ctx, t.thread), t.send)
+	resp, err := c.a2a.SendMessage(c.addressed(ctx, t.thread, t.agent), t.send)
 	if err != nil {
 		return err
 	}
 	u := decode(wholeAnswer(resp))
 	t.note(u)
 	if o.json {
-		if err := printJSON[proto.Message](c.app, resp); err != nil {
+		if err := printAll[proto.Message](c.app, resp); err != nil {
 			return err
 		}
 		return c.settle(t)
@@ -169,13 +179,14 @@ func wholeAnswer(resp *a2apb.SendMessageResponse) *a2apb.StreamResponse {
 }
 
 // settle says how a script goes on, and returns errTaskFailed where the task
-// did not end well.
+// did not end well, and errWaits where it waits for the user.
 func (c *client) settle(t *turn) error {
 	if t.failed() {
 		return errTaskFailed
 	}
 	if mesh.Interrupted(t.state) {
 		c.app.notef("waits for an answer: mesh send --thread %s --task %s TEXT\n", t.thread, t.task)
+		return errWaits
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ them.`, skillsShown),
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(a, list...)
+				return printAll(a, list...)
 			case more && req.GetDomain() == "" && req.GetQuery() == "":
 				return c.showDomains(ctx)
 			}
@@ -70,7 +70,7 @@ them.`, skillsShown),
 	flags.StringVar(&req.Domain, "domain", "", "only skills of this `domain`")
 	flags.StringVar(&req.Query, "search", "", "only skills whose name, description or tags hold some of these `words`")
 	flags.BoolVar(&all, "all", false, "list all skills, however many there are")
-	flags.BoolVar(&asJSON, "json", false, "print each skill as one line of JSON")
+	a.structured(cmd, &asJSON, "print each skill as one line of JSON")
 	return cmd
 }
 
@@ -126,13 +126,13 @@ func (a *app) skillsDomainsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(a, resp.GetDomains()...)
+				return printAll(a, resp.GetDomains()...)
 			}
 			a.printf("%s", domainTable(resp.GetDomains()))
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each domain, with its text, as one line of JSON")
+	a.structured(cmd, &asJSON, "print each domain, with its text, as one line of JSON")
 	return cmd
 }
 
@@ -150,6 +150,7 @@ A skill that is a folder may have files of its own; --file prints one of them.`,
   mesh skills show mail.send --source
   mesh skills show workflows.pdf_forms --file references/fields.md
   mesh skills show mail.send --json`,
+		ValidArgsFunction: a.offer(skillNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if source && (file != "" || asJSON) || file != "" && asJSON {
 				return errors.New("--file, --source and --json are different answers; give one of them")
@@ -162,7 +163,7 @@ A skill that is a folder may have files of its own; --file prints one of them.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(a, resp.GetSkill())
+				return printAll(a, resp.GetSkill())
 			case file != "":
 				a.printf("%s", a.shown(string(resp.GetFile())))
 			case source:
@@ -175,7 +176,7 @@ A skill that is a folder may have files of its own; --file prints one of them.`,
 	}
 	cmd.Flags().StringVar(&file, "file", "", "print this `file` of the skill's folder")
 	cmd.Flags().BoolVar(&source, "source", false, "print the skill's file as it is")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the skill as one line of JSON")
+	a.structured(cmd, &asJSON, "print the skill as one line of JSON")
 	return cmd
 }
 

@@ -49,14 +49,14 @@ seconds. That needs the role skill-author.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(a, list...)
+				return printAll(a, list...)
 			}
 			a.printf("%s", breakerTable(list, a.now()))
 			return nil
 		}),
 	}
 	cmd.Flags().StringVar(&reset, "reset", "", "let the skill of this `name` be called again")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each breaker, or what was reset, as one line of JSON")
+	a.structured(cmd, &asJSON, "print each breaker, or what was reset, as one line of JSON")
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func (c *client) resetBreaker(ctx context.Context, name string, asJSON bool) err
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(c.app, resp)
+		return printAll(c.app, resp)
 	}
 	c.app.printf("%s %s\n", oneLine(name), wasReset(resp.GetBefore()))
 	return nil

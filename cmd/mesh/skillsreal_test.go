@@ -80,7 +80,7 @@ func TestSkillsRunOnAWholeMeshWaitForApproval(t *testing.T) {
 
 	asked := m.mesh(letter()...)
 	how := regexp.MustCompile(`waits for an answer: mesh (send --thread \S+ --task \S+ yes)\n`).FindStringSubmatch(asked.stderr)
-	if asked.code != exitFailure || asked.stdout != "" || how == nil || !strings.HasPrefix(asked.stderr, "? Send this letter?\n- to: ann@example.com\n- subject: Report\n") {
+	if asked.code != exitWaits || asked.stdout != "" || how == nil || !strings.HasPrefix(asked.stderr, "? Send this letter?\n- to: ann@example.com\n- subject: Report\n") {
 		t.Fatalf("asked: %+v", asked)
 	}
 	mails(0)

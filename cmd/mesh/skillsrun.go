@@ -10,6 +10,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/spf13/cobra"
 
+	"agentmesh/cmd/mesh/terminal"
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent/skilltools"
@@ -43,7 +44,7 @@ skill has no parameter of that name.
 
 A skill that wants your approval asks for it. At a terminal you answer there; --yes
 approves beforehand. Otherwise the question is printed with how to answer it, and the
-exit code is 1, as it is for a skill that failed.
+exit code is 7.
 
 Ctrl-C leaves the run to itself, and says how to find it again. A request id makes a
 run at most once: the same command with the same id waits for the run that there is.`,
@@ -51,6 +52,7 @@ run at most once: the same command with the same id waits for the run that there
   mesh skills run --yes mail.send --to ann@example.com bob@example.com --subject Report --body "All is well"
   mesh skills run --request-id nightly-2026-11-20 --json tasks.create --title "Call Ann" --tags customer call
   mesh skills run tasks.create --help`,
+		ValidArgsFunction: a.offer(skillNames),
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			o.global = func(name string) bool {
 				return cmd.InheritedFlags().Lookup(strings.ReplaceAll(name, "_", "-")) != nil
@@ -72,7 +74,7 @@ run at most once: the same command with the same id waits for the run that there
 	flags.SetInterspersed(false)
 	flags.BoolVar(&o.yes, "yes", false, "approve the run, so that nobody is asked")
 	flags.StringVar(&o.request, "request-id", "", "run it at most once under this `id`, and wait for that run")
-	flags.BoolVar(&o.json, "json", false, "print what came of it as one line of JSON")
+	a.structured(cmd, &o.json, "print what came of it as one line of JSON")
 	return cmd
 }
 
@@ -187,16 +189,16 @@ func (c *client) finishRun(ctx context.Context, o *runOptions, req *meshv1.RunSk
 
 // ask prints the question of a run and returns what the user types, "" for the
 // end of the input.
-func (c *client) ask(ctx context.Context, lines <-chan line, ran *meshv1.RunSkillResponse) (string, error) {
+func (c *client) ask(ctx context.Context, lines <-chan terminal.Entry, ran *meshv1.RunSkillResponse) (string, error) {
 	c.app.notef("? %s\nyes or no › ", printable(strings.TrimSpace(ran.GetContent())))
 	for {
 		select {
 		case l := <-lines:
-			if l.err != nil {
+			if l.Err != nil {
 				c.app.notef("\n")
 				return "", nil //nolint:nilerr // the end of the input is no answer
 			}
-			if text := strings.TrimSpace(l.text); text != "" {
+			if text := strings.TrimSpace(l.Text); text != "" {
 				return text, checkText(text)
 			}
 			c.app.notef("yes or no › ")
@@ -244,12 +246,13 @@ func readResult(art *a2apb.Artifact, to *meshv1.RunSkillResponse) {
 }
 
 // printRun prints what came of a run: on stdout what the skill says, and all
-// else on stderr. It returns errTaskFailed unless the skill has done its work.
+// else on stderr. It returns errTaskFailed
+// unless the skill has done its work, and errWaits where it waits for the user.
 func (c *client) printRun(o *runOptions, ran *meshv1.RunSkillResponse) error {
 	a, done := c.app, ran.GetState() == a2apb.TaskState_TASK_STATE_COMPLETED
 	switch content := strings.TrimSpace(ran.GetContent()); {
 	case o.json:
-		if err := printJSON(a, ran); err != nil {
+		if err := printAll(a, ran); err != nil {
 			return err
 		}
 	case done && content != "":
@@ -270,6 +273,7 @@ func (c *client) printRun(o *runOptions, ran *meshv1.RunSkillResponse) error {
 	}
 	if mesh.Interrupted(ran.GetState()) {
 		c.waits(ran)
+		return errWaits
 	}
 	if !done {
 		return errTaskFailed

@@ -27,6 +27,7 @@ says all of it: mesh threads show THREAD.`,
 		Example: `  mesh skills runs
   mesh skills runs workflows.late_tasks --limit 5
   mesh skills runs --limit 0 --json`,
+		ValidArgsFunction: a.offer(skillNames),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case limit < 0:
@@ -42,14 +43,14 @@ says all of it: mesh threads show THREAD.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(a, list...)
+				return printAll(a, list...)
 			}
 			a.printf("%s", runTable(list))
 			return nil
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "list at most this `many`; 0 lists all")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each run as one line of JSON")
+	a.structured(cmd, &asJSON, "print each run as one line of JSON")
 	return cmd
 }
 
@@ -110,7 +111,7 @@ Files that could not be loaded are named on stderr. Their last good version stay
 				return err
 			}
 			if asJSON {
-				return printJSON(a, resp)
+				return printAll(a, resp)
 			}
 			for _, p := range resp.GetProblems() {
 				a.notef("%s\n", problemLine(p))
@@ -119,7 +120,7 @@ Files that could not be loaded are named on stderr. Their last good version stay
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as one line of JSON")
+	a.structured(cmd, &asJSON, "print the answer as one line of JSON")
 	return cmd
 }
 
@@ -174,7 +175,7 @@ KIND_SYNCED.`,
 				case err != nil:
 					return timeUp(ctx, err)
 				case asJSON:
-					err = printJSON(a, change)
+					err = printAll(a, change)
 				case change.GetKind() == meshv1.WatchSkillsResponse_KIND_SYNCED:
 					a.notef("watching; Ctrl-C ends it\n")
 				case synced:
@@ -187,7 +188,7 @@ KIND_SYNCED.`,
 			}
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each change as one line of JSON")
+	a.structured(cmd, &asJSON, "print each change as one line of JSON")
 	return cmd
 }
 

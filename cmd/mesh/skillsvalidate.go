@@ -48,7 +48,7 @@ printed.`,
 				all.add(check(arg))
 			}
 			if asJSON {
-				if err := printJSON(a, all.problems...); err != nil {
+				if err := printAll(a, all.problems...); err != nil {
 					return err
 				}
 			} else {
@@ -60,7 +60,7 @@ printed.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each problem as one line of JSON")
+	a.structured(cmd, &asJSON, "print each problem as one line of JSON")
 	return cmd
 }
 

@@ -21,14 +21,14 @@ needs the role operator.`,
   mesh status --json`,
 		Args: nothing,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as one line of JSON")
+	a.structured(cmd, &asJSON, "print the answer as one line of JSON")
 	cmd.RunE = a.lookup(func(ctx context.Context, c *client, _ []string) error {
 		resp, err := meshv1.NewNodeServiceClient(c.conn).ListAlarms(c.call(ctx, ""), &meshv1.ListAlarmsRequest{})
 		switch {
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(a, resp)
+			return printAll(a, resp)
 		case len(resp.GetAlarms()) == 0:
 			a.printf("no alarms\n")
 		}

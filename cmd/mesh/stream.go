@@ -18,6 +18,7 @@ import (
 // what was seen of it, and so where to go on.
 type turn struct {
 	thread string
+	agent  string // that is addressed rather than main, or ""
 	// send is the message that begins it; nil to only follow the task. sent
 	// says that this was tried, and base is a Seq from before it.
 	send *a2apb.SendMessageRequest
@@ -156,7 +157,7 @@ func (c *client) open(ctx context.Context, t *turn) (stream grpc.ServerStreaming
 	if t.send != nil && !t.seen {
 		if !t.sent {
 			t.sent = true
-			stream, err = c.a2a.SendStreamingMessage(c.call(ctx, t.thread), t.send)
+			stream, err = c.a2a.SendStreamingMessage(c.addressed(ctx, t.thread, t.agent), t.send)
 			return stream, false, err
 		}
 		if err := c.attach(ctx, t); err != nil {
@@ -170,7 +171,7 @@ func (c *client) open(ctx context.Context, t *turn) (stream grpc.ServerStreaming
 // attach sends a message again of which nothing came back, to learn which
 // task it opened. The mesh recognises it by its id if it got it before.
 func (c *client) attach(ctx context.Context, t *turn) error {
-	resp, err := c.a2a.SendMessage(c.call(ctx, t.thread), &a2apb.SendMessageRequest{
+	resp, err := c.a2a.SendMessage(c.addressed(ctx, t.thread, t.agent), &a2apb.SendMessageRequest{
 		Message: t.send.GetMessage(), Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true}})
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 )
 
 func (a *app) tenantsCommand() *cobra.Command {
-	return group("tenants", "Bring all that is kept of a tenant to another mesh", "  mesh tenants export acme acme.jsonl\n  mesh tenants import acme.jsonl --addr other:7420", a.tenantsExportCommand(), a.tenantsImportCommand())
+	return group("tenants", "List what is kept of tenants, and bring all of one to another mesh", "  mesh tenants list\n  mesh tenants export acme acme.jsonl\n  mesh tenants import acme.jsonl --addr other:7420",
+		a.tenantsListCommand(), a.tenantsExportCommand(), a.tenantsImportCommand())
 }
 
 func (a *app) tenantsExportCommand() *cobra.Command {
@@ -127,14 +128,14 @@ tenant was, or they run in both. It takes the role operator.`,
   mesh tenants import acme.jsonl --addr other:7420 --json`,
 		Args: exactly("FILE"),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what came of it as one line of JSON")
+	a.structured(cmd, &asJSON, "print what came of it as one line of JSON")
 	send := a.stream(func(ctx context.Context, c *client, args []string) error {
 		res, err := c.importTenant(ctx, args[0])
 		switch {
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(a, res)
+			return printAll(a, res)
 		}
 		a.printf("imported %s: %d conversations", head.Tenant, res.GetThreads())
 		if n := res.GetThreadsBefore(); n > 0 {

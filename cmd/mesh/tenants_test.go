@@ -131,12 +131,25 @@ func tokensAllow(t *testing.T, ann, bob, ops person) {
 		"adding an agent":   {ann, []string{"agents", "add", "http://127.0.0.1:1"}, `needs the action agent.register, .*; ask the operator`},
 		"running an agent":  {ann, []string{"agent", "run", "worker", "--name", "w"}, `needs the action agent.register, .*; ask the operator`},
 		"sharing an agent":  {bob, []string{"agent", "run", "worker", "--name", "w", "--shared"}, `operator`},
+		"listing tenants":   {ann, []string{"tenants", "list"}, `ask the operator`},
 		"removing an agent": {ann, []string{"agents", "rm", "w"}, `needs the action agent.register, .*; ask the operator`},
 	} {
 		t.Run(name, func(t *testing.T) { tt.who.mesh(tt.args...).fails(t, exitDenied, tt.want) })
 	}
 	if got := ops.mesh("threads", "show", id).succeeds(t); !strings.Contains(got, "ann › hello") {
 		t.Errorf("the operator sees\n%s", got)
+	}
+	if got := ops.mesh("tenants", "list").succeeds(t); !regexp.MustCompile(`(?m)^acme +[1-9]\d* +[1-9]\d* +0 +68719476736 +0\.0 %$`).MatchString(got) {
+		t.Errorf("of tenants the operator sees\n%s", got)
+	}
+	if got := ops.mesh("tenants", "list", "--json").succeeds(t); !strings.Contains(got, `"tenant":"acme"`) {
+		t.Errorf("as JSON the operator sees\n%s", got)
+	}
+	picture := filepath.Join(t.TempDir(), "a.png") // which no built-in agent takes
+	writeFile(t, picture, strings.Repeat("x", 2*mesh.MaxPiece))
+	ann.mesh("send", "--file", picture, "look").fails(t, exitUsage, `image/png, which no agent takes; they take .*text/plain`)
+	if all, err := filepath.Glob(filepath.Join(ann.data, "blobs", "acme", "*", "*")); err != nil || len(all) > 0 {
+		t.Errorf("uploaded before it was refused: %v, %v", all, err)
 	}
 	rivals := ops.mesh("--tenant", "rival", "threads", "list").succeeds(t)
 	if strings.Contains(rivals, id) {

@@ -38,14 +38,14 @@ func (a *app) threadsListCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(a, list...)
+				return printAll(a, list...)
 			}
 			a.printf("%s", threadTable(list))
 			return nil
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "list at most this `many`; 0 lists all")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each thread as one line of JSON")
+	a.structured(cmd, &asJSON, "print each thread as one line of JSON")
 	return cmd
 }
 
@@ -89,6 +89,7 @@ until nobody works any more.`,
   mesh threads show --thread 550e8400-e29b-41d4-a716-446655440000 --json
   mesh threads show 550e8400-e29b-41d4-a716-446655440000 --tree --follow
   mesh threads show 550e8400e29b41d4a716446655440000-2f1c9b6a7d3e4f50`,
+		ValidArgsFunction: a.offer(threadNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			one := len(args) == 1 && isExecution(args[0])
 			switch {
@@ -113,11 +114,11 @@ until nobody works any more.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(a, resp.GetThread())
+				return printAll(a, resp.GetThread())
 			}
 			a.printf("%s\n", threadHead(resp.GetThread()))
 			t := new(transcript)
-			for ev, err := range c.events(ctx, thread) {
+			for ev, err := range c.events(ctx, thread, false) {
 				if err != nil {
 					return err
 				}
@@ -127,7 +128,7 @@ until nobody works any more.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the thread adds up to as one line of JSON; of a tree, each execution as one; of an execution, what is known of it")
+	a.structured(cmd, &asJSON, "print what the thread adds up to as one line of JSON; of a tree, each execution as one; of an execution, what is known of it")
 	cmd.Flags().BoolVar(&tree, "tree", false, "print the executions, with their calls, states and cost")
 	cmd.Flags().BoolVar(&follow, "follow", false, "with --tree: until nobody works any more")
 	return cmd
@@ -145,6 +146,7 @@ func (a *app) threadsFollowCommand() *cobra.Command {
 until Ctrl-C. A connection that breaks is made again; no event is printed twice.`,
 		Example: `  mesh threads follow 550e8400-e29b-41d4-a716-446655440000
   mesh threads follow 550e8400-e29b-41d4-a716-446655440000 --after 12 --json`,
+		ValidArgsFunction: a.offer(threadNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if after < 0 {
 				return fmt.Errorf("--after must not be negative, and is %d", after)
@@ -158,7 +160,7 @@ until Ctrl-C. A connection that breaks is made again; no event is printed twice.
 				}
 				if !asJSON {
 					a.printf("%s\n", eventLine(ev))
-				} else if err := printJSON(a, ev); err != nil {
+				} else if err := printAll(a, ev); err != nil {
 					return err
 				}
 			}
@@ -166,7 +168,7 @@ until Ctrl-C. A connection that breaks is made again; no event is printed twice.
 		}),
 	}
 	cmd.Flags().Int64Var(&after, "after", 0, "only events after this `seq`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each event as one line of JSON")
+	a.structured(cmd, &asJSON, "print each event as one line of JSON")
 	return cmd
 }
 
@@ -201,10 +203,11 @@ func (a *app) threadArg(id *string) cobra.PositionalArgs {
 	}
 }
 
-// events yields the thread's events as they are now, in order.
-func (c *client) events(ctx context.Context, thread string) iter.Seq2[*meshv1.Event, error] {
+// events yields the thread's events as they are now, in order; in brief, without
+// the midst of long output.
+func (c *client) events(ctx context.Context, thread string, brief bool) iter.Seq2[*meshv1.Event, error] {
 	return func(yield func(*meshv1.Event, error) bool) {
-		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 1000}
+		req := &meshv1.ReadThreadRequest{ThreadId: thread, Limit: 1000, Brief: brief}
 		for {
 			resp, err := c.threads.ReadThread(c.call(ctx, thread), req)
 			if err != nil {

@@ -32,6 +32,7 @@ deleted by then is.`,
 		Example: `  mesh threads delete 550e8400-e29b-41d4-a716-446655440000 --yes
   mesh threads delete --before 90d
   mesh threads delete --before 2026-01-01 --yes`,
+		ValidArgsFunction: a.offer(threadNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if before == "" {
 				return one(cmd, args)
@@ -92,7 +93,7 @@ func (a *app) agrees(ctx context.Context, yes bool, question string) error {
 	defer stop()
 	select {
 	case l := <-lines:
-		if answer := strings.ToLower(strings.TrimSpace(l.text)); l.err == nil && (answer == "y" || answer == "yes") {
+		if answer := strings.ToLower(strings.TrimSpace(l.Text)); l.Err == nil && (answer == "y" || answer == "yes") {
 			return nil
 		}
 		return mesh.Errorf(mesh.Precondition, op, "nothing was deleted")

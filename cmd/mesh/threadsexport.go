@@ -73,7 +73,8 @@ events as it is in the log, the large files to which these refer, and the SHA-25
 command begins. 'mesh threads import' reads it, here or in another mesh.`,
 		Example: `  mesh threads export 550e8400-e29b-41d4-a716-446655440000 >thread.jsonl
   mesh threads export --thread 550e8400-e29b-41d4-a716-446655440000`,
-		Args: a.threadArg(&thread),
+		ValidArgsFunction: a.offer(threadNames),
+		Args:              a.threadArg(&thread),
 		RunE: a.stream(func(ctx context.Context, c *client, _ []string) error {
 			is, err := c.threads.GetThread(c.call(ctx, thread), &meshv1.GetThreadRequest{ThreadId: thread})
 			if err != nil {
@@ -90,7 +91,7 @@ command begins. 'mesh threads import' reads it, here or in another mesh.`,
 			w.put(fileHead{Format: threadFormat, Version: version, Tenant: who.GetTenantId(), Thread: thread, Events: is.GetThread().GetSeq()})
 			n := int64(0)
 			var files blobList
-			for ev, err := range c.events(ctx, thread) {
+			for ev, err := range c.events(ctx, thread, false) {
 				if err != nil {
 					return err
 				}

@@ -16,7 +16,7 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 	}
 	if asJSON {
 		for _, x := range t.all {
-			if err := printJSON(a, x); err != nil {
+			if err := printAll(a, x); err != nil {
 				return err
 			}
 		}

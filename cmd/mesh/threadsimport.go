@@ -53,7 +53,7 @@ by itself. It takes the role tenant-admin.`,
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the `id` that it gets, a UUID v4, instead of its own")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the thread as one line of JSON")
+	a.structured(cmd, &asJSON, "print the thread as one line of JSON")
 	cmd.RunE = a.stream(func(ctx context.Context, c *client, args []string) error {
 		in := a.stdin
 		if args[0] != "-" {
@@ -69,7 +69,7 @@ by itself. It takes the role tenant-admin.`,
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(a, resp.GetThread())
+			return printAll(a, resp.GetThread())
 		}
 		a.printf("imported conversation %s of %s with %d events\n", resp.GetThread().GetThreadId(), oneLine(resp.GetThread().GetOwner()), resp.GetThread().GetSeq())
 		if n := resp.GetEnded(); n > 0 {

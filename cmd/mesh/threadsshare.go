@@ -22,12 +22,13 @@ only the user answers who opened it. With --readable, everybody in the tenant ma
 read it. What is not named stays as it is.`,
 		Example: `  mesh threads share 550e8400-e29b-41d4-a716-446655440000 --with bob --with eve
   mesh threads share 550e8400-e29b-41d4-a716-446655440000 --without eve --readable=false`,
-		Args: a.threadArg(&thread),
+		ValidArgsFunction: a.offer(threadNames),
+		Args:              a.threadArg(&thread),
 	}
 	cmd.Flags().StringArrayVar(&with, "with", nil, "this `user` takes part from now on; may be given several times")
 	cmd.Flags().StringArrayVar(&without, "without", nil, "this `user` takes part no more; may be given several times")
 	cmd.Flags().BoolVar(&readable, "readable", false, "everybody in the tenant may read it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the thread as one line of JSON")
+	a.structured(cmd, &asJSON, "print the thread as one line of JSON")
 	cmd.RunE = a.lookup(func(ctx context.Context, c *client, _ []string) error {
 		req := &meshv1.ShareThreadRequest{ThreadId: thread, Add: with, Remove: without}
 		if cmd.Flags().Changed("readable") {
@@ -39,7 +40,7 @@ read it. What is not named stays as it is.`,
 		}
 		th := resp.GetThread()
 		if asJSON {
-			return printJSON(a, th)
+			return printAll(a, th)
 		}
 		a.printf("thread %s of %s is shared with %s\n", th.GetThreadId(), oneLine(th.GetOwner()), withWhom(th.GetReadable(), th.GetParticipants()))
 		return nil

@@ -244,7 +244,7 @@ func (a *app) showExecution(ctx context.Context, c *client, thread, execution st
 	}
 	x := resp.GetExecution()
 	if asJSON {
-		return printJSON(a, x)
+		return printAll(a, x)
 	}
 	t := &tree{all: []*meshv1.ExecutionInfo{x}, calls: map[string][]*meshv1.SkillCall{execution: x.GetCalls()}}
 	a.printf("%s", t.text(time.Now()))
@@ -266,7 +266,7 @@ func (a *app) printNews(was, is *tree, asJSON bool) error {
 		}
 		if !asJSON {
 			a.printf("%s\n", strings.Repeat("  ", int(x.GetDepth()))+is.line(x, time.Now()))
-		} else if err := printJSON(a, x); err != nil {
+		} else if err := printAll(a, x); err != nil {
 			return err
 		}
 	}

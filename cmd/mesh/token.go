@@ -62,13 +62,13 @@ everybody may who can reach it.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(a, who)
+				return printAll(a, who)
 			}
 			a.printf("%s", accessTable(who))
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print all of it, with the methods, as one line of JSON")
+	a.structured(cmd, &asJSON, "print all of it, with the methods, as one line of JSON")
 	return cmd
 }
 

@@ -68,7 +68,7 @@ func nodeFlags(cmd *cobra.Command, c *node.Config) {
 	f.StringVar(&c.HTTP, "http", node.DefaultHTTP, "HTTP `address` to listen on (MESH_HTTP)")
 	f.StringVar(&c.Data, "data", node.DefaultData, "`folder` of the store and of what skills write (MESH_DATA)")
 	f.StringVar(&c.Skills, "skills", "skills", "`folder` of skill files; beside it, those in the binary (MESH_SKILLS)")
-	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, those in the binary (MESH_DOCS)")
+	f.StringVar(&c.Docs, "docs", "docs", "`folder` of documents to answer from; if there is none, or it is '', those in the binary (MESH_DOCS)")
 	f.StringVar(&c.Main, "main", node.DefaultMain, "`agent` that answers new conversations (MESH_MAIN)")
 	f.StringVar((*string)(&c.Auth), "auth", "none", "`mode`: none, on this machine only, or some of tokens,oidc,mtls (MESH_AUTH)")
 	f.StringVar(&c.TLS.Mode, "tls", "", "`mode` of encryption: auto, off for a proxy in front, or files, the default with --tls-cert (MESH_TLS)")

@@ -27,14 +27,14 @@ only an operator ends.`,
   mesh users revoke corp:alice --json`,
 		Args: exactly("USER"),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as one line of JSON")
+	a.structured(cmd, &asJSON, "print the answer as one line of JSON")
 	cmd.RunE = a.lookup(func(ctx context.Context, c *client, args []string) error {
 		resp, err := c.access.RevokeUser(c.call(ctx, ""), &meshv1.RevokeUserRequest{UserId: args[0]})
 		switch {
 		case err != nil:
 			return err
 		case asJSON:
-			return printJSON(a, resp)
+			return printAll(a, resp)
 		}
 		a.printf("credentials of %s that were issued until %s do not count\n", oneLine(args[0]), resp.GetRevokedAt().AsTime().Format(time.RFC3339))
 		return nil

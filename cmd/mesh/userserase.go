@@ -37,7 +37,7 @@ providers, which are the operator's to remove.`,
 	f := cmd.Flags()
 	f.BoolVar(&dry, "dry-run", false, "only say what would be removed")
 	f.BoolVar(&yes, "yes", false, "remove, and ask nobody")
-	f.BoolVar(&asJSON, "json", false, "print the answer as one line of JSON")
+	a.structured(cmd, &asJSON, "print the answer as one line of JSON")
 	cmd.RunE = a.stream(func(ctx context.Context, c *client, args []string) error {
 		return c.eraseUser(ctx, args[0], dry, yes, asJSON)
 	})
@@ -48,7 +48,7 @@ func (c *client) eraseUser(ctx context.Context, user string, dry, yes, asJSON bo
 	a := c.app
 	told := func(what string, all *meshv1.EraseUserResponse) error {
 		if asJSON {
-			return printJSON(a, all)
+			return printAll(a, all)
 		}
 		if len(all.GetErased()) == 0 {
 			what = "nothing of %s is kept"

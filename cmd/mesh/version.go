@@ -33,6 +33,13 @@ func versionOf(info *debug.BuildInfo) string {
 	return info.Main.Version
 }
 
+// versionLine is what --version prints: the first line of what 'mesh version' does.
+func versionLine() string {
+	info, _ := debug.ReadBuildInfo()
+	line, _, _ := strings.Cut(versionText(info), "\n")
+	return line
+}
+
 // protocols are the modules whose version decides who can talk to whom.
 var protocols = []string{
 	"github.com/a2aproject/a2a-go/v2",

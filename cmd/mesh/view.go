@@ -7,6 +7,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"agentmesh/cmd/mesh/terminal"
 	"agentmesh/mesh"
 )
 
@@ -16,9 +17,14 @@ import (
 // said, and notes come apart from it.
 type view struct {
 	rich bool
+	// marks says that what agents say is marked as that, for a terminal that
+	// renders it.
+	marks bool
 
-	speaker  string
-	midline  bool
+	speaker string
+	midline bool
+	// held are the notes of agents at work that came while a line of the text was open.
+	held     []string
 	artifact string
 	// said is all text of this turn, by which a status message that repeats
 	// it is known.
@@ -52,7 +58,7 @@ func (v *view) show(u update) (text, note string) {
 	case u.snapshot:
 		return "", ""
 	case u.execution != nil:
-		return v.note(v.progress(u.execution, u.task))
+		return v.aside(v.progress(u.execution, u.task))
 	case u.handoff != nil:
 		v.speaker, v.step = "", ""
 		return v.note(handoffLine(u.handoff, u.text))
@@ -132,8 +138,41 @@ func (v *view) say(agent, text string, fresh bool) string {
 	} else if v.speaker == "" {
 		v.speaker = speakerName("")
 	}
-	b.WriteString(text)
-	v.midline = !strings.HasSuffix(text, "\n")
+	if i := strings.LastIndex(text, "\n\n") + len("\n\n"); len(v.held) > 0 && i >= len("\n\n") {
+		b.WriteString(v.marked(text[:i]) + v.release())
+		text = text[i:]
+	}
+	b.WriteString(v.marked(text))
+	if v.midline = text != "" && !strings.HasSuffix(text, "\n"); !v.midline {
+		b.WriteString(v.release())
+	}
+	return b.String()
+}
+
+func (v *view) marked(text string) string {
+	if v.marks && text != "" {
+		return terminal.Said(text)
+	}
+	return text
+}
+
+// aside places a line about an agent at work. It does not cut a sentence in two: where one is
+// being said, the line stands after the paragraph.
+func (v *view) aside(line string) (text, note string) {
+	if line != "" && v.rich && v.midline {
+		v.held = append(v.held, line)
+		return "", ""
+	}
+	return v.note(line)
+}
+
+// release returns the lines that waited for the end of one.
+func (v *view) release() string {
+	var b strings.Builder
+	for _, line := range v.held {
+		b.WriteString(line + "\n")
+	}
+	v.held = nil
 	return b.String()
 }
 
@@ -154,7 +193,7 @@ func (v *view) newline() string {
 		return ""
 	}
 	v.midline = false
-	return "\n"
+	return "\n" + v.release()
 }
 
 // progress returns the line about an execution, or "" when it says nothing

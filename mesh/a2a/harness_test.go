@@ -184,6 +184,12 @@ func (anyone) Authenticate(_ context.Context, c rpc.Credentials) (mesh.Principal
 // serve returns a client of an A2A server over s.
 func serve(t *testing.T, s a2a.Service, opts ...a2a.Option) a2apb.A2AServiceClient {
 	t.Helper()
+	return serveTo(t, s, rpc.DialOptions{}, opts...)
+}
+
+// serveTo is serve for a client with the choices.
+func serveTo(t *testing.T, s a2a.Service, o rpc.DialOptions, opts ...a2a.Option) a2apb.A2AServiceClient {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +198,7 @@ func serve(t *testing.T, s a2a.Service, opts ...a2a.Option) a2apb.A2AServiceClie
 	a2apb.RegisterA2AServiceServer(srv, a2a.NewServer(s, opts...))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = srv.Serve(l) })
-	conn, err := rpc.Dial(l.Addr().String(), rpc.DialOptions{})
+	conn, err := rpc.Dial(l.Addr().String(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

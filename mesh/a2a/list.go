@@ -57,6 +57,9 @@ func (s *server) ListTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*a
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	for i, t := range res.Tasks { // a page has one task at least, which may be of any size
+		res.Tasks[i] = s.fit(call, t)
+	}
 	return res, mesh.Wrap(op, grpc.SetHeader(ctx, activated(call)))
 }
 

@@ -46,13 +46,18 @@ func Extension(md *structpb.Struct) *structpb.Struct {
 // SetExtension returns metadata like md with the fields added below our
 // extension's URI. It copies what it changes: md, which may be nil, stays.
 func SetExtension(md *structpb.Struct, fields map[string]*structpb.Value) *structpb.Struct {
-	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(md.GetFields())+1)}
-	maps.Copy(out.Fields, md.GetFields())
 	old := Extension(md).GetFields()
 	ext := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(old)+len(fields))}
 	maps.Copy(ext.Fields, old)
 	maps.Copy(ext.Fields, fields)
-	out.Fields[mesh.ExtensionURI] = structpb.NewStructValue(ext)
+	return withField(md, mesh.ExtensionURI, structpb.NewStructValue(ext))
+}
+
+// withField returns metadata like md, which may be nil and stays, with the field.
+func withField(md *structpb.Struct, name string, v *structpb.Value) *structpb.Struct {
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(md.GetFields())+1)}
+	maps.Copy(out.Fields, md.GetFields())
+	out.Fields[name] = v
 	return out
 }
 

@@ -26,9 +26,10 @@ func WithStrictVersion() Option { return func(s *server) { s.strict = true } }
 type server struct {
 	a2apb.UnimplementedA2AServiceServer
 	service Service
-	pusher  Pusher // nil: push notifications are not offered
-	strict  bool   // see WithStrictVersion
-	names   bool   // see WithContextNames
+	pusher  Pusher                   // nil: push notifications are not offered
+	strict  bool                     // see WithStrictVersion
+	names   bool                     // see WithContextNames
+	whole   func(task string) string // see WithWhole, or nil
 }
 
 // NewServer returns an A2A v1.0 server over s, for a gRPC server of package
@@ -71,7 +72,7 @@ func (s *server) SendMessage(ctx context.Context, req *a2apb.SendMessageRequest)
 	if err := grpc.SetHeader(ctx, activated(call)); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	task = present(call, task, cursor, historyOf(req.GetConfiguration()))
+	task = s.present(call, task, cursor, historyOf(req.GetConfiguration()))
 	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}, nil
 }
 
@@ -126,7 +127,7 @@ func (s *server) begin(ctx context.Context, op string, req *a2apb.SendMessageReq
 	if acc.Message != nil {
 		return &beginning{message: acc.Message}, nil
 	}
-	return &beginning{task: present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration())), cursor: acc.Cursor, turn: true}, nil
+	return &beginning{task: s.present(call, acc.Task, acc.Cursor, historyOf(req.GetConfiguration())), cursor: acc.Cursor, turn: true}, nil
 }
 
 // SubscribeToTask streams the task as it stands and its updates from there on,
@@ -170,7 +171,7 @@ func (s *server) subscribe(ctx context.Context, op string, req *a2apb.SubscribeT
 	case over:
 		return nil, UnsupportedOperation(op, "The task is over; read it with GetTask, or subscribe with a cursor (after-seq)")
 	}
-	return &beginning{task: present(call, task, cursor, nil), cursor: cursor, spent: spent}, nil
+	return &beginning{task: s.present(call, task, cursor, nil), cursor: cursor, spent: spent}, nil
 }
 
 // follow sends the task and the updates after the cursor. It ends with the
@@ -254,7 +255,7 @@ func (s *server) GetTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2apb
 	if err := grpc.SetHeader(ctx, activated(call)); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return present(call, task, cursor, req.HistoryLength), nil
+	return s.present(call, task, cursor, req.HistoryLength), nil
 }
 
 // CancelTask ends the task.
@@ -271,7 +272,7 @@ func (s *server) CancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) (
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return task, mesh.Wrap(op, grpc.SetHeader(ctx, activated(call)))
+	return s.fit(call, task), mesh.Wrap(op, grpc.SetHeader(ctx, activated(call)))
 }
 
 // activated is the header that tells the caller which extensions it activated
@@ -284,8 +285,9 @@ func activated(call mesh.Call) metadata.MD {
 }
 
 // present gives the caller its copy of the task: with at most length messages
-// of history, and the cursor if it activated our extension or wants that alone.
-func present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2apb.Task {
+// of history, the cursor if it activated our extension or wants that alone, and no more than it
+// takes.
+func (s *server) present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2apb.Task {
 	out := copyTask(t, t.Metadata)
 	if length != nil {
 		out.History = out.History[max(0, len(out.History)-int(*length)):]
@@ -296,7 +298,7 @@ func present(call mesh.Call, t *a2apb.Task, cursor mesh.Seq, length *int32) *a2a
 	if call.Extended() || call.WantSeq {
 		out.Metadata = SetSeq(out.Metadata, cursor)
 	}
-	return out
+	return s.fit(call, out)
 }
 
 // historyOf returns how much history the caller wants, or nil for all.

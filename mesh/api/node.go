@@ -27,6 +27,7 @@ type Node struct {
 	copying sync.Mutex // one copy at a time
 
 	tenants *transfer.Tenants
+	usage   func(context.Context) ([]*meshv1.TenantUsage, error)
 }
 
 // NewNode returns the server of the alarms.

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	meshv1 "agentmesh/gen/mesh/v1"
+	"agentmesh/mesh"
 	"agentmesh/mesh/transfer"
 )
 
@@ -12,6 +15,22 @@ import (
 func (s *Node) WithTenants(t *transfer.Tenants) *Node {
 	s.tenants = t
 	return s
+}
+
+// WithUsage has usage say what is kept of each tenant, sorted. It returns s, and is called before
+// s serves.
+func (s *Node) WithUsage(usage func(context.Context) ([]*meshv1.TenantUsage, error)) *Node {
+	s.usage = usage
+	return s
+}
+
+// ListTenants implements the RPC.
+func (s *Node) ListTenants(ctx context.Context, _ *meshv1.ListTenantsRequest) (*meshv1.ListTenantsResponse, error) {
+	all, err := s.usage(ctx)
+	if err != nil {
+		return nil, mesh.Wrap("api.ListTenants", err)
+	}
+	return &meshv1.ListTenantsResponse{Tenants: all}, nil
 }
 
 // ExportTenant implements the RPC.

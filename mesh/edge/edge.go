@@ -54,6 +54,13 @@ type Turns interface {
 	EndTasks(ctx context.Context, key mesh.ThreadKey, waiting []thread.Execution)
 }
 
+// Digests are a *digest.Keeper.
+type Digests interface {
+	// Read yields the events of which a snapshot of the turn is made, after the Seq, until
+	// yield returns false, and returns up to where.
+	Read(ctx context.Context, key mesh.ThreadKey, t thread.Long, after mesh.Seq, yield func(*mesh.Event) bool) (mesh.Seq, error)
+}
+
 // Config is what an Edge cannot work without, and what it can choose.
 type Config struct {
 	Log       *threadlog.Log
@@ -62,6 +69,8 @@ type Config struct {
 	Turns     Turns
 	// Tasks lists tasks; its caller runs it. Without it tasks are not listed.
 	Tasks *tasks.Index
+	// Digests have what long tasks are made of; nil reads them from the log.
+	Digests Digests
 	// Contexts find threads by the names that users give them; nil for a mesh in which
 	// context ids are thread ids.
 	Contexts *a2a.Contexts

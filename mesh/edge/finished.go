@@ -88,5 +88,5 @@ func (e *Edge) link(key mesh.ThreadKey) thread.Link {
 // copied is the task for one more owner. What it points to is nobody's.
 func copied(t *a2apb.Task) *a2apb.Task {
 	return &a2apb.Task{Id: t.Id, ContextId: t.ContextId, Status: t.Status,
-		Artifacts: slices.Clone(t.Artifacts), History: slices.Clone(t.History)}
+		Artifacts: slices.Clone(t.Artifacts), History: slices.Clone(t.History), Metadata: t.Metadata}
 }

@@ -3,7 +3,6 @@ package edge
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -33,13 +32,13 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 	modes := target.InputModes()
 	if who == e.Main && in.call.Agent == "" {
 		for _, a := range e.Directory.List(in.key.Tenant, registry.Filter{Live: true}) {
-			if says(a) {
+			if a.SaysInput() {
 				modes = append(modes, a.InputModes()...)
 			}
 		}
 	}
 	for i, p := range in.msg.GetParts() {
-		if judged(p) && !slices.ContainsFunc(modes, func(m string) bool { return accepts(m, p.GetMediaType()) }) {
+		if judged(p) && !slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, p.GetMediaType()) }) {
 			slices.Sort(modes)
 			return a2a.ContentTypeNotSupported("edge.Send", fmt.Sprintf("message.parts[%d].media_type", i), p.GetMediaType(), slices.Compact(modes))
 		}
@@ -51,35 +50,5 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 // its turn tells.
 func (e *Edge) judge(tenant mesh.TenantID, name string) (registry.Entry, bool) {
 	a, err := e.Directory.Resolve(tenant, name)
-	return a, err == nil && says(a)
-}
-
-// says reports whether the agent's card says what it takes. Frameworks write text or JSON
-// on the card of every agent, whatever it takes: such an agent judges for itself.
-func says(a registry.Entry) bool {
-	modes := a.InputModes()
-	return a.Builtin && len(modes) > 0 || slices.ContainsFunc(modes, func(m string) bool {
-		m = bareType(m)
-		return m != "text" && m != "application/json" && !strings.HasPrefix(m, "text/")
-	})
-}
-
-// accepts reports whether the mode of a card is the media type: the same, or one of which it
-// is a case. Cards of older agents say "text".
-func accepts(mode, kind string) bool {
-	mode, kind = bareType(mode), bareType(kind)
-	major, rest, _ := strings.Cut(mode, "/")
-	switch {
-	case mode == kind, major == "*", rest == "*" && strings.HasPrefix(kind, major+"/"):
-		return true
-	case mode == "text":
-		return kind == "text/plain"
-	}
-	return false
-}
-
-// bareType is a media type without its parameters.
-func bareType(s string) string {
-	s, _, _ = strings.Cut(s, ";")
-	return strings.ToLower(strings.TrimSpace(s))
+	return a, err == nil && a.SaysInput()
 }

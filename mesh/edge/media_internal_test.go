@@ -72,7 +72,7 @@ func TestAPartIsJudgedByWhoSaysWhatItTakes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if !accepts("*/*", "video/mp4") || accepts("video/*", "videos/mp4") {
+	if !registry.Accepts("*/*", "video/mp4") || registry.Accepts("video/*", "videos/mp4") {
 		t.Error("*/* is anything, and video/* a video")
 	}
 }

@@ -97,69 +97,6 @@ func (e *Edge) task(ctx context.Context, id string, bare bool) (*a2apb.Task, mes
 	return snap, tail, err
 }
 
-// snapshot assembles the task as it was at the given Seq, as the caller sees it: a bare one
-// without artifacts, for which long output need not be read.
-func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey, id mesh.ExecutionID, at mesh.Seq, bare bool) (*a2apb.Task, error) {
-	const op = "edge.snapshot"
-	kept, err := e.finished(ctx, key, id, bare)
-	if err != nil {
-		return nil, err
-	}
-	if kept != nil && at >= kept.ended {
-		return e.shown(call, key, kept, bare), nil
-	}
-	info, _, err := e.Log.Info(ctx, key)
-	if err != nil {
-		return nil, mesh.Wrap(op, err)
-	}
-	f := &finished{first: info.FirstPos}
-	var spans []thread.Span
-	err = e.States.With(ctx, key, func(s *thread.State) error {
-		t := s.Turn(id)
-		if t == nil {
-			return mesh.TaskNotFound(op)
-		}
-		f.agent, f.named, f.ended, f.owned = t.Agent, t.Context, t.Ended, thread.Access{Owner: s.Owner}
-		if spans = []thread.Span{{From: t.Opened, To: at}}; bare {
-			spans = s.BesideOutput(t.Opened-1, at)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	snap := thread.NewSnapshot(key.ID, id)
-	for _, span := range spans {
-		if err := e.apply(ctx, key, span, snap); err != nil {
-			return nil, mesh.Wrap(op, err)
-		}
-	}
-	task, last := snap.Task()
-	if f.task = task; bare {
-		task.Artifacts = nil
-	}
-	if f.ended != 0 && last >= f.ended {
-		e.keep(key, f, bare)
-	}
-	return e.shown(call, key, f, bare), nil
-}
-
-// apply gives the snapshot the events of the span, as far as they are there.
-func (e *Edge) apply(ctx context.Context, key mesh.ThreadKey, span thread.Span, to *thread.Snapshot) error {
-	const page = 256
-	for span.From <= span.To {
-		events, err := e.Log.Read(ctx, key, span.From-1, int(min(page, span.To-span.From+1)))
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		for _, ev := range events {
-			to.Apply(ev)
-		}
-		span.From = events[len(events)-1].Seq + 1
-	}
-	return nil
-}
-
 // Updates implements a2a.Service.
 func (e *Edge) Updates(ctx context.Context, id string, after mesh.Seq) iter.Seq2[a2a.Update, error] {
 	return func(yield func(a2a.Update, error) bool) {

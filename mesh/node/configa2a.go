@@ -70,7 +70,7 @@ func (n *node) capabilities() *a2apb.AgentCapabilities {
 
 // a2aOptions are the operator's choices of the A2A surface.
 func (n *node) a2aOptions() (opts []a2a.Option) {
-	opts = append(opts, a2a.WithContextNames())
+	opts = append(opts, a2a.WithContextNames(), a2a.WithWhole(func(task string) string { return n.publicHTTP() + "/tasks/" + task }))
 	if n.cfg.A2A.StrictVersion {
 		opts = append(opts, a2a.WithStrictVersion())
 	}

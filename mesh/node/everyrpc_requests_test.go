@@ -191,6 +191,7 @@ var asks = map[string]ask{
 	meshv1.AuditService_FollowAuditRecords_FullMethodName: {request: func(things) proto.Message { return &meshv1.FollowAuditRecordsRequest{} }},
 	meshv1.AuditService_ListAuditTrail_FullMethodName:     {request: func(x things) proto.Message { return &meshv1.ListAuditTrailRequest{ThreadId: x.thread} }},
 	meshv1.NodeService_ListAlarms_FullMethodName:          {request: func(things) proto.Message { return &meshv1.ListAlarmsRequest{} }},
+	meshv1.NodeService_ListTenants_FullMethodName:         {request: func(things) proto.Message { return &meshv1.ListTenantsRequest{} }},
 	meshv1.NodeService_BackupData_FullMethodName:          {request: func(things) proto.Message { return &meshv1.BackupDataRequest{} }},
 	meshv1.NodeService_ExportTenant_FullMethodName:        {request: func(things) proto.Message { return &meshv1.ExportTenantRequest{} }},
 	meshv1.NodeService_ImportTenant_FullMethodName:        {request: func(things) proto.Message { return &meshv1.ImportTenantRequest{} }},

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,10 +26,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/rpc"
 	"agentmesh/mesh/security/auth"
 )
 
@@ -337,8 +340,9 @@ func TestEveryFaceOfANodeThatStopsIsClosed(t *testing.T) {
 }
 
 // finding R4: a task that is longer than what a gRPC client takes by itself can be
-// read over HTTP, in both bindings.
-func TestEveryFaceOverHTTPShowsALongTask(t *testing.T) {
+// read over HTTP, in both bindings. A gRPC client gets its beginning, with the place where the
+// whole of it is read, and all of it if it says that it takes more.
+func TestEveryFaceShowsALongTask(t *testing.T) {
 	const pieces, size = 6, 900_000
 	m := start(t, config(t.TempDir()), map[string]run{"main": func(context.Context, *agent.Invocation) iter.Seq2[agent.Output, error] {
 		return words(slices.Repeat([]string{strings.Repeat("x", size)}, pieces)...)
@@ -354,15 +358,36 @@ func TestEveryFaceOverHTTPShowsALongTask(t *testing.T) {
 	if !errors.Is(err, io.EOF) || state != "TASK_STATE_COMPLETED" {
 		t.Fatalf("the task is %s: %v", state, err)
 	}
-	conns := m.bindings(t)
-	for _, binding := range []string{"HTTP+JSON", "JSON-RPC"} {
-		got, err := a2apb.NewA2AServiceClient(conns[binding]).GetTask(plain(t), &a2apb.GetTaskRequest{Id: task})
-		n := 0
-		for _, a := range got.GetArtifacts() {
-			n += len(textOf(a.GetParts()))
+	more := metadata.AppendToOutgoingContext(plain(t), rpc.KeyMaxAnswer, strconv.Itoa(2*pieces*size))
+	for binding, conn := range m.bindings(t) {
+		ctx := plain(t)
+		if binding == "gRPC" {
+			ctx = more
 		}
-		if err != nil || n != pieces*size {
+		got, err := a2apb.NewA2AServiceClient(conn).GetTask(ctx, &a2apb.GetTaskRequest{Id: task}, grpc.MaxCallRecvMsgSize(2*pieces*size))
+		if n := outputOf(got); err != nil || n != pieces*size {
 			t.Errorf("over %s: %d bytes, want %d: %v", binding, n, pieces*size, err)
 		}
 	}
+	stock := a2apb.NewA2AServiceClient(m.raw(t))
+	got, err := stock.GetTask(plain(t), &a2apb.GetTaskRequest{Id: task})
+	parts := got.GetArtifacts()[0].GetParts()
+	if n := outputOf(got); err != nil || n < mesh.MaxMessage || n > mesh.MaxWire || got.GetMetadata().GetFields()[mesh.KeyTruncated] == nil {
+		t.Errorf("a client of gRPC gets %d bytes, marked %v: %v", n, got.GetMetadata(), err)
+	}
+	if resp, body := m.get(t, http.MethodGet, parts[len(parts)-1].GetUrl(), nil); resp.StatusCode != http.StatusOK || len(body) < pieces*size {
+		t.Errorf("of which the rest is at %q: %s, %d bytes", parts[len(parts)-1].GetUrl(), resp.Status, len(body))
+	}
+	list, err := stock.ListTasks(plain(t), &a2apb.ListTasksRequest{IncludeArtifacts: proto.Bool(true)})
+	if err != nil || len(list.GetTasks()) != 1 || list.GetTasks()[0].GetMetadata().GetFields()[mesh.KeyTruncated] == nil {
+		t.Errorf("a list has %d tasks: %v", len(list.GetTasks()), err)
+	}
+}
+
+// outputOf is how many bytes of text the artifacts have.
+func outputOf(t *a2apb.Task) (n int) {
+	for _, a := range t.GetArtifacts() {
+		n += len(textOf(a.GetParts()))
+	}
+	return n
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,24 +136,7 @@ func BenchmarkLongConversation(b *testing.B) {
 				b.Logf("cold: %v", time.Since(begun))
 				hello := func(b *testing.B, thread string) {
 					for b.Loop() {
-						stream, err := m.edge().SendStreamingMessage(in(b, thread), say("hello"))
-						if err != nil {
-							b.Fatal(err)
-						}
-						for {
-							r, err := stream.Recv()
-							if err != nil {
-								b.Fatal(err)
-							}
-							if r.GetArtifactUpdate() != nil {
-								break
-							}
-						}
-						for {
-							if _, err := stream.Recv(); err != nil {
-								break
-							}
-						}
+						m.hello(b, thread)
 					}
 				}
 				b.Run("hello", func(b *testing.B) { hello(b, thread) })
@@ -178,6 +162,49 @@ func BenchmarkLongConversation(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// hello says that in the thread, and returns how long the first word of the answer took.
+func (m *testMesh) hello(b *testing.B, thread string) (first time.Duration) {
+	b.Helper()
+	begun := time.Now()
+	stream, err := m.edge().SendStreamingMessage(in(b, thread), say("hello"))
+	for err == nil {
+		var r *a2apb.StreamResponse
+		if r, err = stream.Recv(); first == 0 && r.GetArtifactUpdate() != nil {
+			first = time.Since(begun)
+		}
+	}
+	if first == 0 {
+		b.Fatal(err)
+	}
+	return first
+}
+
+// BenchmarkHelloAfterRestart is until the first word of the first answer of a mesh that was just
+// started, behind a turn of 100,000 pieces of output (ms) and behind one of 10 (x-short).
+func BenchmarkHelloAfterRestart(b *testing.B) {
+	for _, kind := range []string{"model", "plain"} {
+		b.Run(kind, func(b *testing.B) {
+			cfg := config(b.TempDir())
+			long, short := mesh.NewThreadID(), mesh.NewThreadID()
+			prefill(b, cfg.Data, map[string][]*mesh.Event{long: longTurn(long, 100_000, kind == "plain"), short: longTurn(short, 10, kind == "plain")})
+			cold := func(thread string) time.Duration {
+				m := start(b, cfg, map[string]run{"main": attentive})
+				defer m.Stop()
+				return m.hello(b, thread)
+			}
+			cold(long) // has its state kept
+			var took, of []time.Duration
+			for b.Loop() {
+				took, of = append(took, cold(long)), append(of, cold(short))
+			}
+			slices.Sort(took)
+			slices.Sort(of)
+			b.ReportMetric(float64(took[len(took)/2])/1e6, "ms")
+			b.ReportMetric(float64(took[len(took)/2])/float64(of[len(of)/2]), "x-short")
+		})
 	}
 }
 

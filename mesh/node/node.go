@@ -53,6 +53,7 @@ import (
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/checkpoint"
+	"agentmesh/mesh/thread/digest"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/turn"
@@ -112,6 +113,7 @@ type node struct {
 	states    *cache.States
 
 	checkpoints *checkpoint.Store
+	digests     *digest.Keeper
 	kv          *state.KV
 	signer      *grant.Signer
 	verifier    *grant.Verifier
@@ -277,7 +279,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
-		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Blobs: n.blobURL,
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Blobs: n.blobURL, Digests: n.digests,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)

@@ -2,9 +2,12 @@ package node
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/limit"
@@ -136,6 +139,23 @@ func (n *node) kept() map[mesh.TenantID]int64 {
 		all[t] = n.quotas.Bytes(t)
 	}
 	return all
+}
+
+// usage is what is kept of the conversations of each tenant that has some, sorted.
+func (n *node) usage(ctx context.Context) (all []*meshv1.TenantUsage, err error) {
+	tenants, err := n.log.Tenants(ctx)
+	if err != nil {
+		return nil, mesh.Wrap("node.usage", err)
+	}
+	quota := max(n.cfg.quotas().Tenant.Bytes, 0)
+	for _, t := range slices.Sorted(maps.Keys(tenants)) {
+		u := &meshv1.TenantUsage{Tenant: string(t), Threads: int64(tenants[t]), LogBytes: n.logBytes(t), FileBytes: n.backend.Blobs.Bytes(t), QuotaBytes: quota}
+		if quota > 0 {
+			u.Used = float64(u.LogBytes+u.FileBytes) / float64(quota)
+		}
+		all = append(all, u)
+	}
+	return all, nil
 }
 
 // watchEvery is how often is looked at how much is kept of tenants.

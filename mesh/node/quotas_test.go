@@ -1,10 +1,12 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,17 @@ func TestWhatIsKeptOfATenantIsBounded(t *testing.T) {
 	other := &a2apb.SendMessageRequest{Message: say("hello").GetMessage(), Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true}}
 	if _, err := a2a.SendMessage(as(plain(t), "b", "thread-id", mesh.NewThreadID()), other); err != nil {
 		t.Errorf("another tenant is refused: %v", err)
+	}
+	usage, err := meshv1.NewNodeServiceClient(conn).ListTenants(as(plain(t), "root"), &meshv1.ListTenantsRequest{})
+	if all := usage.GetTenants(); err != nil || len(all) != 2 || all[0].GetTenant() != "a" || all[0].GetThreads() != 1 || all[0].GetLogBytes() == 0 ||
+		all[0].GetQuotaBytes() != 200_000 || all[0].GetUsed() != float64(all[0].GetLogBytes()+all[0].GetFileBytes())/200_000 || all[1].GetLogBytes() >= all[0].GetLogBytes() {
+		t.Errorf("of tenants it is said %v, %v", usage, err)
+	}
+	if resp, body := m.get(t, http.MethodGet, "/mesh/v1/tenants", nil, of("root")...); resp.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"quotaBytes":"200000"`)) {
+		t.Errorf("over HTTP: %s %s", resp.Status, body)
+	}
+	if resp, body := m.get(t, http.MethodGet, "/mesh/v1/tenants", nil, of("a")...); resp.StatusCode != http.StatusForbidden || bytes.Contains(body, []byte("quota")) {
+		t.Errorf("to a user: %s %s", resp.Status, body)
 	}
 	raised := func() bool {
 		all, err := alarmed{testMesh: m}.alarms(t, "root")

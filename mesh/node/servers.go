@@ -69,7 +69,7 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	meshv1.RegisterAccessServiceServer(server, n.access(table.Explain).WithEraser(n.eraser(skills)))
 	meshv1.RegisterIdentityServiceServer(server, api.NewIdentities(n.authority, n.kv, rpc.PeerCertificate, nil))
 	meshv1.RegisterAuditServiceServer(server, api.NewAudit(n.backend.Audit, api.Conversations{Log: n.log, States: n.states, Redactor: n.cfg.Audit.redactor, Told: n.audit.ReadTrail}))
-	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms).WithBackup(n.backend.Backup, n.opts.Version, n.grpcL.Addr().String()).WithTenants(tenants))
+	meshv1.RegisterNodeServiceServer(server, api.NewNode(n.alarms).WithBackup(n.backend.Backup, n.opts.Version, n.grpcL.Addr().String()).WithTenants(tenants).WithUsage(n.usage))
 	healthpb.RegisterHealthServer(server, n.ready.status)
 	reflection.Register(server)
 	return server, admits, mesh.Wrap("node.grpcServer", table.Check(server.Guarded()))

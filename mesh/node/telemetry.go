@@ -12,6 +12,7 @@ import (
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
 	"agentmesh/mesh/thread/checkpoint"
+	"agentmesh/mesh/thread/digest"
 	"agentmesh/mesh/threadlog"
 )
 
@@ -44,7 +45,8 @@ func (n *node) buildLog(ctx context.Context) (err error) {
 	if n.tasks, err = n.taskIndex(ctx); err != nil {
 		return err
 	}
-	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger), cache.WithSummaries(n.tasks))
+	n.digests = digest.New(n.log, n.checkpoints, n.logger)
+	n.states = cache.New(n.log, 0, cache.WithCheckpoints(n.checkpoints, n.logger), cache.WithDigests(n.digests), cache.WithSummaries(n.tasks))
 	if n.observer != nil {
 		n.observer.Watch(n.log, n.states)
 	}

@@ -72,7 +72,7 @@ type arrival struct {
 	stream          uint32
 
 	// Guarded by of.mu. room and held are what came and was not read has in memory, and
-	// what is counted of it; stop has gRPC's end of the call not told.
+	// what is counted of it; stop has gRPC's end of the call not told, and is nil when it has.
 	bytes, room, held int64
 	over              bool
 	stop              func() bool
@@ -210,7 +210,10 @@ func arrived(ctx context.Context, message any) {
 	one.of.mu.Lock()
 	defer one.of.mu.Unlock()
 	one.came()
-	one.stop()
+	if one.stop != nil {
+		one.stop()
+		one.stop = nil // it would be held as long as the call
+	}
 	if left := one.bytes - int64(size); left <= 0 {
 		one.bytes, one.room = 0, 0
 	} else { // more of a stream has come

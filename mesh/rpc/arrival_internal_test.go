@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,6 +58,45 @@ func TestCallsThatEndedAreForgotten(t *testing.T) {
 		t.Errorf("%d are kept after all were late", len(a.pending))
 	}
 }
+
+// finding R12: a stream in which nothing happens holds little here beside the call that it is.
+func TestACallThatHasArrivedHoldsLittle(t *testing.T) {
+	a := &arrivals{within: time.Hour, unfinished: NewUnfinished(0)}
+	conn := &inbound{of: a, calls: map[uint32]*arrival{}}
+	from := peer.NewContext(t.Context(), &peer.Peer{Addr: inboundAddr{address("there:1"), conn}})
+	const n = 4096
+	calls := make([]context.Context, n)
+	one := func() context.Context {
+		ctx, cancel := context.WithCancel(from)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for i := range calls {
+		calls[i] = one()
+	}
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	for i := range calls {
+		conn.last = uint32(i)
+		var err error
+		if calls[i], err = a.begin(calls[i], mesh.Call{}, false, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		arrived(calls[i], nil)
+	}
+	if each := int64(held()-before) / n; each > mostHeld {
+		t.Errorf("each holds %d bytes, and may hold %d", each, mostHeld)
+	}
+	runtime.KeepAlive(calls)
+}
+
+// mostHeld is what the call itself takes, some 450 bytes, and what ends it, with room to spare.
+const mostHeld = 1250
 
 // finding R4: of a stream whose messages are read as they come, any number of bytes may come: only
 // what was not read counts.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ type DialOptions struct {
 	// does.
 	TLS func() *tls.Config
 	// MaxMessage bounds a received message, in bytes. The default is
-	// DefaultMaxMessage.
+	// DefaultMaxMessage. Of more the server is told.
 	MaxMessage int
 	// Dialer opens the connections, and is given host:port as the target has it. The
 	// default is TCP or, for "unix:" targets, a socket.
@@ -161,6 +162,9 @@ func (c client) outgoing(ctx context.Context) (context.Context, error) {
 		}
 	}
 	write(md, call, bearer)
+	if c.o.MaxMessage > DefaultMaxMessage {
+		md.Set(KeyMaxAnswer, strconv.Itoa(c.o.MaxMessage))
+	}
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 

@@ -189,6 +189,9 @@ func (g *guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 		g.report(ctx, info.FullMethodName, begun, err)
 		return ctx, g.errors.ToStatus(err)
 	}
+	if call.Room == 0 { // what clients of gRPC take that say nothing
+		call.Room = mesh.MaxWire
+	}
 	if ctx, err = g.arrivals.begin(ctx, call, g.isOpen(info.FullMethodName), begun); err != nil {
 		return ctx, g.errors.ToStatus(err)
 	}

@@ -26,9 +26,10 @@ const (
 	KeyVersion     = "a2a-version"
 	KeyExtensions  = "a2a-extensions"
 	KeyAfterSeq    = "after-seq"
-	KeyWantSeq     = "want-seq"   // "1": see mesh.Call.WantSeq; for gateways
-	KeyPushShape   = "push-shape" // "0.3": see mesh.Call.PushV03; for package v03
-	KeyAgent       = "agent"      // the agent that is addressed: see mesh.Call.Agent
+	KeyWantSeq     = "want-seq"         // "1": see mesh.Call.WantSeq; for gateways
+	KeyPushShape   = "push-shape"       // "0.3": see mesh.Call.PushV03; for package v03
+	KeyAgent       = "agent"            // the agent that is addressed: see mesh.Call.Agent
+	KeyMaxAnswer   = "max-answer-bytes" // see mesh.Call.Room; what gRPC clients take by themselves, unless it is more
 )
 
 // KeyNothingLeft is "1" in the header of a stream that was to go on after a cursor, and has
@@ -48,7 +49,7 @@ const PushShapeV03 = "0.3"
 // Keys lists the metadata keys of the mesh, for gateways that copy headers.
 func Keys() []string {
 	return []string{KeyTenant, KeyThread, KeyParentTask, KeyExecution, KeyUser, KeyGrant, KeyTicket, KeyHolder, KeyAuth,
-		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent}
+		KeyTraceparent, KeyVersion, KeyExtensions, KeyAfterSeq, KeyWantSeq, KeyPushShape, KeyAgent, KeyMaxAnswer}
 }
 
 // Bounds of what is read from metadata, in bytes but for MaxExtensions.
@@ -111,6 +112,7 @@ func parse(md metadata.MD) (incoming, error) {
 	}
 	in.call.Extensions = r.list(KeyExtensions)
 	in.call.AfterSeq, in.call.HasCursor = r.seq(KeyAfterSeq)
+	in.call.Room = r.room(KeyMaxAnswer)
 	in.call.WantSeq = r.flag(KeyWantSeq, "1")
 	in.call.PushV03 = r.flag(KeyPushShape, PushShapeV03)
 	if of, ok := in.call.Execution.ThreadID(); ok && in.call.Thread != "" && of != in.call.Thread {
@@ -224,6 +226,17 @@ func (r *reader) seq(key string) (mesh.Seq, bool) {
 	}
 	n, _ := strconv.ParseInt(s, 10, 64) // checked above
 	return mesh.Seq(n), true
+}
+
+// room returns the number of a key that is at least what all clients take; 0 if there is none.
+func (r *reader) room(key string) (n int) {
+	r.text(key, func(s string) (err error) {
+		if n, err = strconv.Atoi(s); err != nil || n < mesh.MaxWire {
+			return mesh.InvalidField("rpc.metadata", key, "must be how many bytes of an answer you take, at least %d; leave it out otherwise", mesh.MaxWire)
+		}
+		return nil
+	})
+	return n
 }
 
 // flag returns whether a key is set, which it may be to one value.

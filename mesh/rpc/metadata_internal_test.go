@@ -35,6 +35,7 @@ func FuzzMetadata(f *testing.F) {
 		"thread-id: " + strings.ToUpper(thread) + "\nexecution-id: " + execution + "\nparent-task-id: " + execution,
 		"execution-id: " + execution + "\nmesh-grant: a.b\nagent: main\nwant-seq: 1\npush-shape: 0.3\nafter-seq: 9223372036854775807",
 		"thread-id: " + mesh.NewThreadID() + "\nexecution-id: " + execution,
+		"max-answer-bytes: 67108864", "max-answer-bytes: 1",
 		"traceparent: 00-" + trace + "\na2a-extensions: urn:a, urn:b ,,urn:a\na2a-extensions: urn:c",
 		"traceparent: 01-" + trace + "-more",
 		"traceparent: ff-" + trace + "\ntraceparent: 00-" + trace,
@@ -63,7 +64,7 @@ func FuzzMetadata(f *testing.F) {
 			t.Fatalf("what was accepted is refused when it is passed on: %v", err)
 		}
 		want := in
-		want.call.Version, want.auth = Version, "Bearer own" // each node speaks for itself
+		want.call.Version, want.call.Room, want.auth = Version, 0, "Bearer own" // each node speaks for itself
 		if c.GrantToken != "" {
 			want.auth = "" // the grant says it all
 		}
@@ -96,6 +97,7 @@ func checkBounds(t *testing.T, in incoming) {
 		KeyVersion:     len(c.Version) <= maxVersion,
 		KeyTraceparent: c.Traceparent == "" || len(c.Traceparent) >= 55 && len(c.Traceparent) <= maxID,
 		KeyAfterSeq:    c.AfterSeq >= 0 && (c.HasCursor || c.AfterSeq == 0),
+		KeyMaxAnswer:   c.Room == 0 || c.Room >= mesh.MaxWire,
 		KeyExtensions: len(c.Extensions) <= MaxExtensions && !slices.ContainsFunc(c.Extensions, func(s string) bool {
 			return s == "" || len(s) > MaxExtension || strings.Contains(s, ",")
 		}),

@@ -60,6 +60,7 @@ func TestACallArrivesAsItWasMade(t *testing.T) {
 					t.Errorf("%s: %v", kind, err)
 				}
 			}
+			tt.want.Room = mesh.MaxWire
 			if diff := cmp.Diff([]mesh.Call{tt.want, tt.want}, r.calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -96,6 +97,7 @@ func TestMalformedMetadataIsRefusedByName(t *testing.T) {
 		"an execution that is none":          {[]string{"execution-id", "e1"}, "execution-id"},
 		"an execution of another thread":     {[]string{"thread-id", mesh.NewThreadID(), "execution-id", string(exec)}, "execution-id"},
 		"a cursor that is no number":         {[]string{"after-seq", "new"}, "after-seq"},
+		"room for less than all take":        {[]string{"max-answer-bytes", "4194303"}, "max-answer-bytes"},
 		"a negative cursor":                  {[]string{"after-seq", "-1"}, "after-seq"},
 		"a signed cursor":                    {[]string{"after-seq", "+1"}, "after-seq"},
 		"a cursor beyond the largest number": {[]string{"after-seq", "9223372036854775808"}, "after-seq"},
@@ -175,6 +177,7 @@ func TestMetadataIsReadAsTheProtocolsSay(t *testing.T) {
 					t.Errorf("%s: %v", kind, err)
 				}
 			}
+			tt.want.Room = mesh.MaxWire
 			if diff := cmp.Diff([]mesh.Call{tt.want, tt.want}, r.calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -221,7 +224,7 @@ func TestOpenMethodsAreForAnyoneAndNobodyIsBelieved(t *testing.T) {
 	if !mesh.IsCode(errs["unary"], mesh.Unauthenticated) {
 		t.Errorf("a method whose name only begins like an open one: %v, want unauthenticated", errs["unary"])
 	}
-	if diff := cmp.Diff([]mesh.Call{{Thread: thread, Version: "1.0"}}, r.calls); diff != "" {
+	if diff := cmp.Diff([]mesh.Call{{Thread: thread, Version: "1.0", Room: mesh.MaxWire}}, r.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	c := dialed(t, serve(t, r.agent(), rpc.Options{Open: []string{"/lf.a2a.v1.A2AService/"}}), rpc.DialOptions{})

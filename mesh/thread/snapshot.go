@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agentmesh/mesh"
@@ -16,6 +17,9 @@ type Snapshot struct {
 	task  *a2apb.Task
 	whole assembly
 	seq   mesh.Seq
+
+	bounded, full bool
+	room          int // for more of artifacts, in bytes, if it is bounded
 }
 
 // NewSnapshot returns the snapshot of a turn that begins with the event after
@@ -48,9 +52,28 @@ func (s *Snapshot) Apply(e *mesh.Event) {
 	case *a2apb.StreamResponse_StatusUpdate:
 		s.task.Status = r.StatusUpdate.Status
 	case *a2apb.StreamResponse_ArtifactUpdate:
+		if s.full {
+			return
+		}
 		s.whole.add(r.ArtifactUpdate.Artifact, r.ArtifactUpdate.Append)
+		if s.bounded {
+			size, _ := mesh.BodySize(e.Body)
+			s.room -= size
+			s.full = s.room <= 0
+		}
 	}
 }
+
+// Within has the snapshot put artifacts together until they have more bytes than there is room
+// for. It is called before Apply, and returns the snapshot.
+func (s *Snapshot) Within(room int) *Snapshot {
+	s.bounded, s.room, s.full = true, room, room <= 0
+	return s
+}
+
+// Full reports whether the snapshot takes no more of artifacts: then no event is of use that is
+// output alone.
+func (s *Snapshot) Full() bool { return s.full }
 
 // InContext returns the task as it is shown with the context id. It shares what does not
 // name it.
@@ -67,9 +90,13 @@ func InContext(t *a2apb.Task, context string) *a2apb.Task {
 	return out
 }
 
-// Task returns the task as it stands and the Seq of the last event that it
+// Task returns the task as it stands, marked if it was full, and the Seq of the last event that it
 // includes. The task is the caller's, what it points to is not.
 func (s *Snapshot) Task() (*a2apb.Task, mesh.Seq) {
-	return &a2apb.Task{Id: s.task.Id, ContextId: s.task.ContextId, Status: s.task.Status, History: slices.Clone(s.task.History),
-		Artifacts: s.whole.artifacts()}, s.seq
+	t := &a2apb.Task{Id: s.task.Id, ContextId: s.task.ContextId, Status: s.task.Status, History: slices.Clone(s.task.History),
+		Artifacts: s.whole.artifacts()}
+	if s.full && len(t.Artifacts) > 0 {
+		t.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{mesh.KeyTruncated: structpb.NewStructValue(&structpb.Struct{})}}
+	}
+	return t, s.seq
 }

@@ -51,14 +51,23 @@ func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(R
 		return nil, mesh.Wrap(op, err)
 	}
 	out := make([]Placed, len(recs))
+	unwanted := 0
 	for i, r := range recs {
-		e := &mesh.Event{Seq: r.Seq, Pos: r.Pos}
-		if wanted(r) {
-			if e, err = decodeRecord(op, r); err != nil {
-				return nil, err
-			}
+		out[i].Thread = r.Thread
+		if !wanted(r) {
+			unwanted++
+			continue
 		}
-		out[i] = Placed{r.Thread, e}
+		if out[i].Event, err = decodeRecord(op, r); err != nil {
+			return nil, err
+		}
+	}
+	blank := make([]mesh.Event, unwanted)
+	for i, r := range recs {
+		if out[i].Event == nil {
+			out[i].Event, blank = &blank[0], blank[1:]
+			out[i].Seq, out[i].Pos = r.Seq, r.Pos
+		}
 	}
 	return out, nil
 }

@@ -108,34 +108,35 @@ const poll = 10 * time.Second
 // Prepare begins to make the index, so that the first search waits for less. It does not
 // wait.
 func (ix *Index) Prepare() {
-	ix.begin.Do(func() {
-		ix.building.Go(func() {
-			ix.texts, ix.err = textindex.New(ix.ctx, textindex.Column{Name: "document", Weight: 4},
-				textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1})
-			if ix.err != nil || ix.opts.Dir == "" {
-				if ix.err == nil {
-					ix.err = ix.refresh(ix.ctx, nil)
-				}
-				close(ix.built)
-				return
-			}
-			made := sync.OnceFunc(func() { close(ix.built) })
-			defer made()
-			skill.Follow(ix.ctx, skill.Followed{What: "documents", Poll: poll, Logger: ix.opts.Logger, Read: func(ctx context.Context, _ []string, _ bool, entered func(string)) []string {
-				err := ix.refresh(ctx, entered)
-				select {
-				case <-ix.built: // what could be read before goes on to count
-				default:
-					ix.err = err
-					made()
-				}
-				if err != nil {
-					return []string{ix.opts.Dir}
-				}
-				return nil
-			}})
-		})
-	})
+	ix.begin.Do(func() { ix.building.Go(ix.run) })
+}
+
+// run makes the index, and follows its folder.
+func (ix *Index) run() {
+	made := sync.OnceFunc(func() { close(ix.built) })
+	defer made()
+	ix.texts, ix.err = textindex.New(ix.ctx, textindex.Column{Name: "document", Weight: 4},
+		textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1})
+	switch {
+	case ix.err != nil:
+		return
+	case ix.opts.Dir == "":
+		ix.err = ix.refresh(ix.ctx, nil)
+		return
+	}
+	first := true
+	skill.Follow(ix.ctx, skill.Followed{What: "documents", Poll: poll, Logger: ix.opts.Logger, Read: func(ctx context.Context, _ []string, _ bool, entered func(string)) (away []string) {
+		err := ix.refresh(ctx, entered)
+		if err != nil && ctx.Err() == nil {
+			ix.lost(ctx)
+			away = []string{ix.opts.Dir}
+		}
+		if first {
+			first, ix.err = false, err
+			made()
+		}
+		return away
+	}})
 }
 
 // ready waits until the index is made.

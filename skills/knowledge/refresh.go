@@ -86,15 +86,27 @@ func (ix *Index) refresh(ctx context.Context, entered func(dir string)) error {
 		}
 	}
 	slices.SortFunc(w.problems, func(a, b skill.Problem) int { return strings.Compare(a.Path, b.Path) })
-	for _, p := range w.problems {
-		if !slices.ContainsFunc(ix.problems, func(o skill.Problem) bool { return o.Path == p.Path && o.Detail == p.Detail }) {
+	ix.report(ctx, w.problems)
+	return nil
+}
+
+// lost tells that the folder cannot be read any more.
+func (ix *Index) lost(ctx context.Context) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.report(ctx, []skill.Problem{{Path: ".", Detail: "the folder cannot be read, and what was read of it before is searched; check that it exists and its permissions"}})
+}
+
+// report makes these the problems that there are. The caller holds mu.
+func (ix *Index) report(ctx context.Context, problems []skill.Problem) {
+	for _, p := range problems {
+		if !slices.Contains(ix.problems, p) {
 			ix.opts.Logger.WarnContext(ctx, "a document cannot be searched", "path", p.Path, "because", p.Detail)
 		}
 	}
-	if ix.problems = w.problems; ix.tell != nil {
-		ix.tell(ix.problems)
+	if ix.problems = problems; ix.tell != nil {
+		ix.tell(problems)
 	}
-	return nil
 }
 
 // walk is one look at all files.

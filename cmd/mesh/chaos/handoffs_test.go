@@ -156,9 +156,17 @@ func (c *troupe) run(t *testing.T, n int) []string {
 	return files[:at]
 }
 
-// struckOnce reports whether an agent had an effect: of few conversations it may be that all of
-// those who would have one are killed before.
+// struckOnce reports whether everybody was killed, and an agent had an effect: of few
+// conversations it may be that all of those who would have one are killed before, or that all
+// are over early.
 func (c *troupe) struckOnce() bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	for _, whom := range []string{"the node", "agents", "clients"} {
+		if c.l.counts["kills of "+whom] == 0 {
+			return false
+		}
+	}
 	_, err := os.Stat(c.effects)
 	return err == nil
 }

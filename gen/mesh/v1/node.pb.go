@@ -188,6 +188,180 @@ func (x *ListAlarmsResponse) GetAlarms() []*Alarm {
 	return nil
 }
 
+// ListTenantsRequest asks for all tenants.
+type ListTenantsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsRequest) Reset() {
+	*x = ListTenantsRequest{}
+	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsRequest) ProtoMessage() {}
+
+func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
+func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
+// ListTenantsResponse is what is kept of tenants now.
+type ListTenantsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenants, sorted by their names.
+	Tenants       []*TenantUsage `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTenantsResponse) Reset() {
+	*x = ListTenantsResponse{}
+	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTenantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTenantsResponse) ProtoMessage() {}
+
+func (x *ListTenantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTenantsResponse.ProtoReflect.Descriptor instead.
+func (*ListTenantsResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListTenantsResponse) GetTenants() []*TenantUsage {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+// TenantUsage is how much is kept of the conversations of a tenant.
+type TenantUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant's name.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// How many conversations it has.
+	Threads int64 `protobuf:"varint,2,opt,name=threads,proto3" json:"threads,omitempty"`
+	// Bytes of the events of its conversations, in the log.
+	LogBytes int64 `protobuf:"varint,3,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	// Bytes of the large files of its conversations, and of uploads.
+	FileBytes int64 `protobuf:"varint,4,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	// How many bytes log and files may have together (quotas.tenant.bytes); 0 for any number.
+	QuotaBytes int64 `protobuf:"varint,5,opt,name=quota_bytes,json=quotaBytes,proto3" json:"quota_bytes,omitempty"`
+	// The part of these that is used, 1 for all; 0 where there is no quota.
+	Used          float64 `protobuf:"fixed64,6,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantUsage) Reset() {
+	*x = TenantUsage{}
+	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantUsage) ProtoMessage() {}
+
+func (x *TenantUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantUsage.ProtoReflect.Descriptor instead.
+func (*TenantUsage) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TenantUsage) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantUsage) GetThreads() int64 {
+	if x != nil {
+		return x.Threads
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetLogBytes() int64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetFileBytes() int64 {
+	if x != nil {
+		return x.FileBytes
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetQuotaBytes() int64 {
+	if x != nil {
+		return x.QuotaBytes
+	}
+	return 0
+}
+
+func (x *TenantUsage) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 // BackupDataRequest asks for a copy of the data folder.
 type BackupDataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -197,7 +371,7 @@ type BackupDataRequest struct {
 
 func (x *BackupDataRequest) Reset() {
 	*x = BackupDataRequest{}
-	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	mi := &file_mesh_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -209,7 +383,7 @@ func (x *BackupDataRequest) String() string {
 func (*BackupDataRequest) ProtoMessage() {}
 
 func (x *BackupDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[3]
+	mi := &file_mesh_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -222,7 +396,7 @@ func (x *BackupDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupDataRequest.ProtoReflect.Descriptor instead.
 func (*BackupDataRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 // BackupDataResponse is the next piece of a copy.
@@ -244,7 +418,7 @@ type BackupDataResponse struct {
 
 func (x *BackupDataResponse) Reset() {
 	*x = BackupDataResponse{}
-	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	mi := &file_mesh_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -256,7 +430,7 @@ func (x *BackupDataResponse) String() string {
 func (*BackupDataResponse) ProtoMessage() {}
 
 func (x *BackupDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[4]
+	mi := &file_mesh_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -269,7 +443,7 @@ func (x *BackupDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupDataResponse.ProtoReflect.Descriptor instead.
 func (*BackupDataResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BackupDataResponse) GetPiece() isBackupDataResponse_Piece {
@@ -374,7 +548,7 @@ type BackupBegun struct {
 
 func (x *BackupBegun) Reset() {
 	*x = BackupBegun{}
-	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	mi := &file_mesh_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +560,7 @@ func (x *BackupBegun) String() string {
 func (*BackupBegun) ProtoMessage() {}
 
 func (x *BackupBegun) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[5]
+	mi := &file_mesh_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +573,7 @@ func (x *BackupBegun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupBegun.ProtoReflect.Descriptor instead.
 func (*BackupBegun) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BackupBegun) GetBytes() int64 {
@@ -430,7 +604,7 @@ type BackupFile struct {
 
 func (x *BackupFile) Reset() {
 	*x = BackupFile{}
-	mi := &file_mesh_v1_node_proto_msgTypes[6]
+	mi := &file_mesh_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +616,7 @@ func (x *BackupFile) String() string {
 func (*BackupFile) ProtoMessage() {}
 
 func (x *BackupFile) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[6]
+	mi := &file_mesh_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +629,7 @@ func (x *BackupFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupFile.ProtoReflect.Descriptor instead.
 func (*BackupFile) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BackupFile) GetPath() string {
@@ -523,7 +697,7 @@ type BackupManifest struct {
 
 func (x *BackupManifest) Reset() {
 	*x = BackupManifest{}
-	mi := &file_mesh_v1_node_proto_msgTypes[7]
+	mi := &file_mesh_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +709,7 @@ func (x *BackupManifest) String() string {
 func (*BackupManifest) ProtoMessage() {}
 
 func (x *BackupManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[7]
+	mi := &file_mesh_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +722,7 @@ func (x *BackupManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupManifest.ProtoReflect.Descriptor instead.
 func (*BackupManifest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BackupManifest) GetFormat() int32 {
@@ -609,7 +783,7 @@ type ExportTenantRequest struct {
 
 func (x *ExportTenantRequest) Reset() {
 	*x = ExportTenantRequest{}
-	mi := &file_mesh_v1_node_proto_msgTypes[8]
+	mi := &file_mesh_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +795,7 @@ func (x *ExportTenantRequest) String() string {
 func (*ExportTenantRequest) ProtoMessage() {}
 
 func (x *ExportTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[8]
+	mi := &file_mesh_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +808,7 @@ func (x *ExportTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportTenantRequest.ProtoReflect.Descriptor instead.
 func (*ExportTenantRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 // ExportTenantResponse is the next piece of an export.
@@ -648,7 +822,7 @@ type ExportTenantResponse struct {
 
 func (x *ExportTenantResponse) Reset() {
 	*x = ExportTenantResponse{}
-	mi := &file_mesh_v1_node_proto_msgTypes[9]
+	mi := &file_mesh_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +834,7 @@ func (x *ExportTenantResponse) String() string {
 func (*ExportTenantResponse) ProtoMessage() {}
 
 func (x *ExportTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[9]
+	mi := &file_mesh_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +847,7 @@ func (x *ExportTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportTenantResponse.ProtoReflect.Descriptor instead.
 func (*ExportTenantResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExportTenantResponse) GetPiece() *TenantPiece {
@@ -694,7 +868,7 @@ type ImportTenantRequest struct {
 
 func (x *ImportTenantRequest) Reset() {
 	*x = ImportTenantRequest{}
-	mi := &file_mesh_v1_node_proto_msgTypes[10]
+	mi := &file_mesh_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +880,7 @@ func (x *ImportTenantRequest) String() string {
 func (*ImportTenantRequest) ProtoMessage() {}
 
 func (x *ImportTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[10]
+	mi := &file_mesh_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +893,7 @@ func (x *ImportTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportTenantRequest.ProtoReflect.Descriptor instead.
 func (*ImportTenantRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ImportTenantRequest) GetPiece() *TenantPiece {
@@ -752,7 +926,7 @@ type ImportTenantResponse struct {
 
 func (x *ImportTenantResponse) Reset() {
 	*x = ImportTenantResponse{}
-	mi := &file_mesh_v1_node_proto_msgTypes[11]
+	mi := &file_mesh_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +938,7 @@ func (x *ImportTenantResponse) String() string {
 func (*ImportTenantResponse) ProtoMessage() {}
 
 func (x *ImportTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[11]
+	mi := &file_mesh_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +951,7 @@ func (x *ImportTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportTenantResponse.ProtoReflect.Descriptor instead.
 func (*ImportTenantResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ImportTenantResponse) GetThreads() int64 {
@@ -851,7 +1025,7 @@ type TenantPiece struct {
 
 func (x *TenantPiece) Reset() {
 	*x = TenantPiece{}
-	mi := &file_mesh_v1_node_proto_msgTypes[12]
+	mi := &file_mesh_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1037,7 @@ func (x *TenantPiece) String() string {
 func (*TenantPiece) ProtoMessage() {}
 
 func (x *TenantPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[12]
+	mi := &file_mesh_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1050,7 @@ func (x *TenantPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantPiece.ProtoReflect.Descriptor instead.
 func (*TenantPiece) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TenantPiece) GetPiece() isTenantPiece_Piece {
@@ -1003,7 +1177,7 @@ type TenantExport struct {
 
 func (x *TenantExport) Reset() {
 	*x = TenantExport{}
-	mi := &file_mesh_v1_node_proto_msgTypes[13]
+	mi := &file_mesh_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1189,7 @@ func (x *TenantExport) String() string {
 func (*TenantExport) ProtoMessage() {}
 
 func (x *TenantExport) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[13]
+	mi := &file_mesh_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1202,7 @@ func (x *TenantExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantExport.ProtoReflect.Descriptor instead.
 func (*TenantExport) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TenantExport) GetFormat() int32 {
@@ -1075,7 +1249,7 @@ type TenantThread struct {
 
 func (x *TenantThread) Reset() {
 	*x = TenantThread{}
-	mi := &file_mesh_v1_node_proto_msgTypes[14]
+	mi := &file_mesh_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1261,7 @@ func (x *TenantThread) String() string {
 func (*TenantThread) ProtoMessage() {}
 
 func (x *TenantThread) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[14]
+	mi := &file_mesh_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1274,7 @@ func (x *TenantThread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantThread.ProtoReflect.Descriptor instead.
 func (*TenantThread) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TenantThread) GetThreadId() string {
@@ -1135,7 +1309,7 @@ type TenantEvents struct {
 
 func (x *TenantEvents) Reset() {
 	*x = TenantEvents{}
-	mi := &file_mesh_v1_node_proto_msgTypes[15]
+	mi := &file_mesh_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1321,7 @@ func (x *TenantEvents) String() string {
 func (*TenantEvents) ProtoMessage() {}
 
 func (x *TenantEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[15]
+	mi := &file_mesh_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1334,7 @@ func (x *TenantEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantEvents.ProtoReflect.Descriptor instead.
 func (*TenantEvents) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TenantEvents) GetEvents() []*Event {
@@ -1191,7 +1365,7 @@ type TenantThing struct {
 
 func (x *TenantThing) Reset() {
 	*x = TenantThing{}
-	mi := &file_mesh_v1_node_proto_msgTypes[16]
+	mi := &file_mesh_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1377,7 @@ func (x *TenantThing) String() string {
 func (*TenantThing) ProtoMessage() {}
 
 func (x *TenantThing) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[16]
+	mi := &file_mesh_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1390,7 @@ func (x *TenantThing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantThing.ProtoReflect.Descriptor instead.
 func (*TenantThing) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TenantThing) GetStore() string {
@@ -1278,7 +1452,7 @@ type TenantEnd struct {
 
 func (x *TenantEnd) Reset() {
 	*x = TenantEnd{}
-	mi := &file_mesh_v1_node_proto_msgTypes[17]
+	mi := &file_mesh_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1464,7 @@ func (x *TenantEnd) String() string {
 func (*TenantEnd) ProtoMessage() {}
 
 func (x *TenantEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[17]
+	mi := &file_mesh_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1477,7 @@ func (x *TenantEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantEnd.ProtoReflect.Descriptor instead.
 func (*TenantEnd) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TenantEnd) GetThreads() int64 {
@@ -1347,7 +1521,7 @@ type TenantHeld struct {
 
 func (x *TenantHeld) Reset() {
 	*x = TenantHeld{}
-	mi := &file_mesh_v1_node_proto_msgTypes[18]
+	mi := &file_mesh_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1533,7 @@ func (x *TenantHeld) String() string {
 func (*TenantHeld) ProtoMessage() {}
 
 func (x *TenantHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[18]
+	mi := &file_mesh_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1546,7 @@ func (x *TenantHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantHeld.ProtoReflect.Descriptor instead.
 func (*TenantHeld) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TenantHeld) GetStore() string {
@@ -1404,7 +1578,7 @@ type TenantLeft struct {
 
 func (x *TenantLeft) Reset() {
 	*x = TenantLeft{}
-	mi := &file_mesh_v1_node_proto_msgTypes[19]
+	mi := &file_mesh_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1590,7 @@ func (x *TenantLeft) String() string {
 func (*TenantLeft) ProtoMessage() {}
 
 func (x *TenantLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[19]
+	mi := &file_mesh_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1603,7 @@ func (x *TenantLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantLeft.ProtoReflect.Descriptor instead.
 func (*TenantLeft) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TenantLeft) GetKind() string {
@@ -1466,7 +1640,7 @@ type TenantImport struct {
 
 func (x *TenantImport) Reset() {
 	*x = TenantImport{}
-	mi := &file_mesh_v1_node_proto_msgTypes[20]
+	mi := &file_mesh_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1652,7 @@ func (x *TenantImport) String() string {
 func (*TenantImport) ProtoMessage() {}
 
 func (x *TenantImport) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_node_proto_msgTypes[20]
+	mi := &file_mesh_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1665,7 @@ func (x *TenantImport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantImport.ProtoReflect.Descriptor instead.
 func (*TenantImport) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TenantImport) GetExportId() string {
@@ -1521,7 +1695,19 @@ const file_mesh_v1_node_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\"\x13\n" +
 	"\x11ListAlarmsRequest\"<\n" +
 	"\x12ListAlarmsResponse\x12&\n" +
-	"\x06alarms\x18\x01 \x03(\v2\x0e.mesh.v1.AlarmR\x06alarms\"\x13\n" +
+	"\x06alarms\x18\x01 \x03(\v2\x0e.mesh.v1.AlarmR\x06alarms\"\x14\n" +
+	"\x12ListTenantsRequest\"E\n" +
+	"\x13ListTenantsResponse\x12.\n" +
+	"\atenants\x18\x01 \x03(\v2\x14.mesh.v1.TenantUsageR\atenants\"\xb0\x01\n" +
+	"\vTenantUsage\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
+	"\athreads\x18\x02 \x01(\x03R\athreads\x12\x1b\n" +
+	"\tlog_bytes\x18\x03 \x01(\x03R\blogBytes\x12\x1d\n" +
+	"\n" +
+	"file_bytes\x18\x04 \x01(\x03R\tfileBytes\x12\x1f\n" +
+	"\vquota_bytes\x18\x05 \x01(\x03R\n" +
+	"quotaBytes\x12\x12\n" +
+	"\x04used\x18\x06 \x01(\x01R\x04used\"\x13\n" +
 	"\x11BackupDataRequest\"\xdf\x01\n" +
 	"\x12BackupDataResponse\x12,\n" +
 	"\x05begun\x18\x01 \x01(\v2\x14.mesh.v1.BackupBegunH\x00R\x05begun\x12)\n" +
@@ -1605,12 +1791,13 @@ const file_mesh_v1_node_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\"^\n" +
 	"\fTenantImport\x12\x1b\n" +
 	"\texport_id\x18\x01 \x01(\tR\bexportId\x121\n" +
-	"\x04done\x18\x02 \x01(\v2\x1d.mesh.v1.ImportTenantResponseR\x04done2\xd4\x02\n" +
+	"\x04done\x18\x02 \x01(\v2\x1d.mesh.v1.ImportTenantResponseR\x04done2\xb8\x03\n" +
 	"\vNodeService\x12^\n" +
 	"\n" +
 	"ListAlarms\x12\x1a.mesh.v1.ListAlarmsRequest\x1a\x1b.mesh.v1.ListAlarmsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/mesh/v1/alarms\x12G\n" +
 	"\n" +
-	"BackupData\x12\x1a.mesh.v1.BackupDataRequest\x1a\x1b.mesh.v1.BackupDataResponse0\x01\x12M\n" +
+	"BackupData\x12\x1a.mesh.v1.BackupDataRequest\x1a\x1b.mesh.v1.BackupDataResponse0\x01\x12b\n" +
+	"\vListTenants\x12\x1b.mesh.v1.ListTenantsRequest\x1a\x1c.mesh.v1.ListTenantsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/tenants\x12M\n" +
 	"\fExportTenant\x12\x1c.mesh.v1.ExportTenantRequest\x1a\x1d.mesh.v1.ExportTenantResponse0\x01\x12M\n" +
 	"\fImportTenant\x12\x1c.mesh.v1.ImportTenantRequest\x1a\x1d.mesh.v1.ImportTenantResponse(\x01B\x1eZ\x1cagentmesh/gen/mesh/v1;meshv1b\x06proto3"
 
@@ -1626,69 +1813,75 @@ func file_mesh_v1_node_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_node_proto_rawDescData
 }
 
-var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_mesh_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_mesh_v1_node_proto_goTypes = []any{
 	(*Alarm)(nil),                 // 0: mesh.v1.Alarm
 	(*ListAlarmsRequest)(nil),     // 1: mesh.v1.ListAlarmsRequest
 	(*ListAlarmsResponse)(nil),    // 2: mesh.v1.ListAlarmsResponse
-	(*BackupDataRequest)(nil),     // 3: mesh.v1.BackupDataRequest
-	(*BackupDataResponse)(nil),    // 4: mesh.v1.BackupDataResponse
-	(*BackupBegun)(nil),           // 5: mesh.v1.BackupBegun
-	(*BackupFile)(nil),            // 6: mesh.v1.BackupFile
-	(*BackupManifest)(nil),        // 7: mesh.v1.BackupManifest
-	(*ExportTenantRequest)(nil),   // 8: mesh.v1.ExportTenantRequest
-	(*ExportTenantResponse)(nil),  // 9: mesh.v1.ExportTenantResponse
-	(*ImportTenantRequest)(nil),   // 10: mesh.v1.ImportTenantRequest
-	(*ImportTenantResponse)(nil),  // 11: mesh.v1.ImportTenantResponse
-	(*TenantPiece)(nil),           // 12: mesh.v1.TenantPiece
-	(*TenantExport)(nil),          // 13: mesh.v1.TenantExport
-	(*TenantThread)(nil),          // 14: mesh.v1.TenantThread
-	(*TenantEvents)(nil),          // 15: mesh.v1.TenantEvents
-	(*TenantThing)(nil),           // 16: mesh.v1.TenantThing
-	(*TenantEnd)(nil),             // 17: mesh.v1.TenantEnd
-	(*TenantHeld)(nil),            // 18: mesh.v1.TenantHeld
-	(*TenantLeft)(nil),            // 19: mesh.v1.TenantLeft
-	(*TenantImport)(nil),          // 20: mesh.v1.TenantImport
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*Event)(nil),                 // 22: mesh.v1.Event
+	(*ListTenantsRequest)(nil),    // 3: mesh.v1.ListTenantsRequest
+	(*ListTenantsResponse)(nil),   // 4: mesh.v1.ListTenantsResponse
+	(*TenantUsage)(nil),           // 5: mesh.v1.TenantUsage
+	(*BackupDataRequest)(nil),     // 6: mesh.v1.BackupDataRequest
+	(*BackupDataResponse)(nil),    // 7: mesh.v1.BackupDataResponse
+	(*BackupBegun)(nil),           // 8: mesh.v1.BackupBegun
+	(*BackupFile)(nil),            // 9: mesh.v1.BackupFile
+	(*BackupManifest)(nil),        // 10: mesh.v1.BackupManifest
+	(*ExportTenantRequest)(nil),   // 11: mesh.v1.ExportTenantRequest
+	(*ExportTenantResponse)(nil),  // 12: mesh.v1.ExportTenantResponse
+	(*ImportTenantRequest)(nil),   // 13: mesh.v1.ImportTenantRequest
+	(*ImportTenantResponse)(nil),  // 14: mesh.v1.ImportTenantResponse
+	(*TenantPiece)(nil),           // 15: mesh.v1.TenantPiece
+	(*TenantExport)(nil),          // 16: mesh.v1.TenantExport
+	(*TenantThread)(nil),          // 17: mesh.v1.TenantThread
+	(*TenantEvents)(nil),          // 18: mesh.v1.TenantEvents
+	(*TenantThing)(nil),           // 19: mesh.v1.TenantThing
+	(*TenantEnd)(nil),             // 20: mesh.v1.TenantEnd
+	(*TenantHeld)(nil),            // 21: mesh.v1.TenantHeld
+	(*TenantLeft)(nil),            // 22: mesh.v1.TenantLeft
+	(*TenantImport)(nil),          // 23: mesh.v1.TenantImport
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Event)(nil),                 // 25: mesh.v1.Event
 }
 var file_mesh_v1_node_proto_depIdxs = []int32{
-	21, // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	24, // 0: mesh.v1.Alarm.since:type_name -> google.protobuf.Timestamp
 	0,  // 1: mesh.v1.ListAlarmsResponse.alarms:type_name -> mesh.v1.Alarm
-	5,  // 2: mesh.v1.BackupDataResponse.begun:type_name -> mesh.v1.BackupBegun
-	6,  // 3: mesh.v1.BackupDataResponse.file:type_name -> mesh.v1.BackupFile
-	7,  // 4: mesh.v1.BackupDataResponse.manifest:type_name -> mesh.v1.BackupManifest
-	21, // 5: mesh.v1.BackupFile.modified:type_name -> google.protobuf.Timestamp
-	21, // 6: mesh.v1.BackupManifest.time:type_name -> google.protobuf.Timestamp
-	6,  // 7: mesh.v1.BackupManifest.files:type_name -> mesh.v1.BackupFile
-	12, // 8: mesh.v1.ExportTenantResponse.piece:type_name -> mesh.v1.TenantPiece
-	12, // 9: mesh.v1.ImportTenantRequest.piece:type_name -> mesh.v1.TenantPiece
-	18, // 10: mesh.v1.ImportTenantResponse.things:type_name -> mesh.v1.TenantHeld
-	19, // 11: mesh.v1.ImportTenantResponse.left:type_name -> mesh.v1.TenantLeft
-	13, // 12: mesh.v1.TenantPiece.begun:type_name -> mesh.v1.TenantExport
-	14, // 13: mesh.v1.TenantPiece.thread:type_name -> mesh.v1.TenantThread
-	15, // 14: mesh.v1.TenantPiece.events:type_name -> mesh.v1.TenantEvents
-	16, // 15: mesh.v1.TenantPiece.thing:type_name -> mesh.v1.TenantThing
-	17, // 16: mesh.v1.TenantPiece.end:type_name -> mesh.v1.TenantEnd
-	21, // 17: mesh.v1.TenantExport.time:type_name -> google.protobuf.Timestamp
-	22, // 18: mesh.v1.TenantEvents.events:type_name -> mesh.v1.Event
-	21, // 19: mesh.v1.TenantThing.modified:type_name -> google.protobuf.Timestamp
-	18, // 20: mesh.v1.TenantEnd.things:type_name -> mesh.v1.TenantHeld
-	19, // 21: mesh.v1.TenantEnd.left:type_name -> mesh.v1.TenantLeft
-	11, // 22: mesh.v1.TenantImport.done:type_name -> mesh.v1.ImportTenantResponse
-	1,  // 23: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
-	3,  // 24: mesh.v1.NodeService.BackupData:input_type -> mesh.v1.BackupDataRequest
-	8,  // 25: mesh.v1.NodeService.ExportTenant:input_type -> mesh.v1.ExportTenantRequest
-	10, // 26: mesh.v1.NodeService.ImportTenant:input_type -> mesh.v1.ImportTenantRequest
-	2,  // 27: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
-	4,  // 28: mesh.v1.NodeService.BackupData:output_type -> mesh.v1.BackupDataResponse
-	9,  // 29: mesh.v1.NodeService.ExportTenant:output_type -> mesh.v1.ExportTenantResponse
-	11, // 30: mesh.v1.NodeService.ImportTenant:output_type -> mesh.v1.ImportTenantResponse
-	27, // [27:31] is the sub-list for method output_type
-	23, // [23:27] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	5,  // 2: mesh.v1.ListTenantsResponse.tenants:type_name -> mesh.v1.TenantUsage
+	8,  // 3: mesh.v1.BackupDataResponse.begun:type_name -> mesh.v1.BackupBegun
+	9,  // 4: mesh.v1.BackupDataResponse.file:type_name -> mesh.v1.BackupFile
+	10, // 5: mesh.v1.BackupDataResponse.manifest:type_name -> mesh.v1.BackupManifest
+	24, // 6: mesh.v1.BackupFile.modified:type_name -> google.protobuf.Timestamp
+	24, // 7: mesh.v1.BackupManifest.time:type_name -> google.protobuf.Timestamp
+	9,  // 8: mesh.v1.BackupManifest.files:type_name -> mesh.v1.BackupFile
+	15, // 9: mesh.v1.ExportTenantResponse.piece:type_name -> mesh.v1.TenantPiece
+	15, // 10: mesh.v1.ImportTenantRequest.piece:type_name -> mesh.v1.TenantPiece
+	21, // 11: mesh.v1.ImportTenantResponse.things:type_name -> mesh.v1.TenantHeld
+	22, // 12: mesh.v1.ImportTenantResponse.left:type_name -> mesh.v1.TenantLeft
+	16, // 13: mesh.v1.TenantPiece.begun:type_name -> mesh.v1.TenantExport
+	17, // 14: mesh.v1.TenantPiece.thread:type_name -> mesh.v1.TenantThread
+	18, // 15: mesh.v1.TenantPiece.events:type_name -> mesh.v1.TenantEvents
+	19, // 16: mesh.v1.TenantPiece.thing:type_name -> mesh.v1.TenantThing
+	20, // 17: mesh.v1.TenantPiece.end:type_name -> mesh.v1.TenantEnd
+	24, // 18: mesh.v1.TenantExport.time:type_name -> google.protobuf.Timestamp
+	25, // 19: mesh.v1.TenantEvents.events:type_name -> mesh.v1.Event
+	24, // 20: mesh.v1.TenantThing.modified:type_name -> google.protobuf.Timestamp
+	21, // 21: mesh.v1.TenantEnd.things:type_name -> mesh.v1.TenantHeld
+	22, // 22: mesh.v1.TenantEnd.left:type_name -> mesh.v1.TenantLeft
+	14, // 23: mesh.v1.TenantImport.done:type_name -> mesh.v1.ImportTenantResponse
+	1,  // 24: mesh.v1.NodeService.ListAlarms:input_type -> mesh.v1.ListAlarmsRequest
+	6,  // 25: mesh.v1.NodeService.BackupData:input_type -> mesh.v1.BackupDataRequest
+	3,  // 26: mesh.v1.NodeService.ListTenants:input_type -> mesh.v1.ListTenantsRequest
+	11, // 27: mesh.v1.NodeService.ExportTenant:input_type -> mesh.v1.ExportTenantRequest
+	13, // 28: mesh.v1.NodeService.ImportTenant:input_type -> mesh.v1.ImportTenantRequest
+	2,  // 29: mesh.v1.NodeService.ListAlarms:output_type -> mesh.v1.ListAlarmsResponse
+	7,  // 30: mesh.v1.NodeService.BackupData:output_type -> mesh.v1.BackupDataResponse
+	4,  // 31: mesh.v1.NodeService.ListTenants:output_type -> mesh.v1.ListTenantsResponse
+	12, // 32: mesh.v1.NodeService.ExportTenant:output_type -> mesh.v1.ExportTenantResponse
+	14, // 33: mesh.v1.NodeService.ImportTenant:output_type -> mesh.v1.ImportTenantResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_node_proto_init() }
@@ -1697,14 +1890,14 @@ func file_mesh_v1_node_proto_init() {
 		return
 	}
 	file_mesh_v1_event_proto_init()
-	file_mesh_v1_node_proto_msgTypes[4].OneofWrappers = []any{
+	file_mesh_v1_node_proto_msgTypes[7].OneofWrappers = []any{
 		(*BackupDataResponse_Begun)(nil),
 		(*BackupDataResponse_File)(nil),
 		(*BackupDataResponse_Data)(nil),
 		(*BackupDataResponse_Removed)(nil),
 		(*BackupDataResponse_Manifest)(nil),
 	}
-	file_mesh_v1_node_proto_msgTypes[12].OneofWrappers = []any{
+	file_mesh_v1_node_proto_msgTypes[15].OneofWrappers = []any{
 		(*TenantPiece_Begun)(nil),
 		(*TenantPiece_Thread)(nil),
 		(*TenantPiece_Events)(nil),
@@ -1718,7 +1911,7 @@ func file_mesh_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_node_proto_rawDesc), len(file_mesh_v1_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	NodeService_ListAlarms_FullMethodName   = "/mesh.v1.NodeService/ListAlarms"
 	NodeService_BackupData_FullMethodName   = "/mesh.v1.NodeService/BackupData"
+	NodeService_ListTenants_FullMethodName  = "/mesh.v1.NodeService/ListTenants"
 	NodeService_ExportTenant_FullMethodName = "/mesh.v1.NodeService/ExportTenant"
 	NodeService_ImportTenant_FullMethodName = "/mesh.v1.NodeService/ImportTenant"
 )
@@ -40,6 +41,9 @@ type NodeServiceClient interface {
 	// will be; then each file, as a file and then its data; last the manifest, without which
 	// it is no copy. One copy is made at a time.
 	BackupData(ctx context.Context, in *BackupDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupDataResponse], error)
+	// ListTenants returns how much the node keeps of the conversations of each tenant that has
+	// some, and how much it may be.
+	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error)
 	// ExportTenant streams what the node keeps of the caller's tenant, but for what only this
 	// mesh can use, which the end names: each thread as of one moment, and each thing as of
 	// one.
@@ -89,6 +93,16 @@ func (c *nodeServiceClient) BackupData(ctx context.Context, in *BackupDataReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_BackupDataClient = grpc.ServerStreamingClient[BackupDataResponse]
 
+func (c *nodeServiceClient) ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTenantsResponse)
+	err := c.cc.Invoke(ctx, NodeService_ListTenants_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeServiceClient) ExportTenant(ctx context.Context, in *ExportTenantRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTenantResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[1], NodeService_ExportTenant_FullMethodName, cOpts...)
@@ -136,6 +150,9 @@ type NodeServiceServer interface {
 	// will be; then each file, as a file and then its data; last the manifest, without which
 	// it is no copy. One copy is made at a time.
 	BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error
+	// ListTenants returns how much the node keeps of the conversations of each tenant that has
+	// some, and how much it may be.
+	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error)
 	// ExportTenant streams what the node keeps of the caller's tenant, but for what only this
 	// mesh can use, which the end names: each thread as of one moment, and each thing as of
 	// one.
@@ -161,6 +178,9 @@ func (UnimplementedNodeServiceServer) ListAlarms(context.Context, *ListAlarmsReq
 }
 func (UnimplementedNodeServiceServer) BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error {
 	return status.Error(codes.Unimplemented, "method BackupData not implemented")
+}
+func (UnimplementedNodeServiceServer) ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTenants not implemented")
 }
 func (UnimplementedNodeServiceServer) ExportTenant(*ExportTenantRequest, grpc.ServerStreamingServer[ExportTenantResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExportTenant not implemented")
@@ -218,6 +238,24 @@ func _NodeService_BackupData_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_BackupDataServer = grpc.ServerStreamingServer[BackupDataResponse]
 
+func _NodeService_ListTenants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTenantsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).ListTenants(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_ListTenants_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).ListTenants(ctx, req.(*ListTenantsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _NodeService_ExportTenant_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportTenantRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -246,6 +284,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAlarms",
 			Handler:    _NodeService_ListAlarms_Handler,
+		},
+		{
+			MethodName: "ListTenants",
+			Handler:    _NodeService_ListTenants_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

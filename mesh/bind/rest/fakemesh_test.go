@@ -243,6 +243,10 @@ func (n *node) ListAlarms(context.Context, *meshv1.ListAlarmsRequest) (*meshv1.L
 	return &meshv1.ListAlarmsResponse{Alarms: []*meshv1.Alarm{{Setting: "tokens"}}}, nil
 }
 
+func (n *node) ListTenants(context.Context, *meshv1.ListTenantsRequest) (*meshv1.ListTenantsResponse, error) {
+	return &meshv1.ListTenantsResponse{Tenants: []*meshv1.TenantUsage{{Tenant: "acme"}}}, nil
+}
+
 func (n *node) InviteAgent(_ context.Context, r *meshv1.InviteAgentRequest) (*meshv1.InviteAgentResponse, error) {
 	return &meshv1.InviteAgentResponse{Token: r.GetName() + "/" + strings.Join(r.GetHosts(), " ")}, nil
 }

@@ -93,6 +93,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/access", "", "GetAccess", "roles.0", "user"},
 	{"GET", "/mesh/v1/audit?filter.user_id=bob", "", "ListAuditRecords", "records.0.userId", "bob"},
 	{"GET", "/mesh/v1/alarms", "", "ListAlarms", "alarms.0.setting", "tokens"},
+	{"GET", "/mesh/v1/tenants", "", "ListTenants", "tenants.0.tenant", "acme"},
 	{"GET", "/mesh/v1/audit:follow?after_seq=4", "", "FollowAuditRecords", "record.seq", "5"},
 	{"GET", "/mesh/v1/audit:trail?thread_id=" + threadID + "&kinds=KIND_CALL&since=2026-01-02T03:04:05Z", "", "ListAuditTrail", "entries.0.time", "2026-01-02T03:04:05Z"},
 	{"POST", "/mesh/v1/users:erase", `{"userId":"bob","countOnly":true}`, "EraseUser", "erased.0.kind", "bob"},

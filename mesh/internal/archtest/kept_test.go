@@ -88,6 +88,7 @@ var keeps = map[string]fate{
 	"mesh/thread/tasks Index.summaries":         {"mesh/thread/tasks", withThreads, ofTheLog},
 	"mesh/thread/checkpoint thread.checkpoint":  {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/thread/checkpoint thread.checkpoints": {"mesh/thread/checkpoint", withThreads, ofTheLog},
+	"mesh/thread/checkpoint thread.digest":      {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob", "mesh/blob"},
 	"mesh/blob shared.in":                       {"mesh/blob", withThreads, asItLives},

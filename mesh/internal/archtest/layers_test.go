@@ -30,6 +30,7 @@ var layers = map[string]layer{
 	"mesh/threadlog/memindex":   {2, []string{"mesh", "mesh/threadlog"}},
 	"mesh/thread/cache":         {2, []string{"mesh", "mesh/thread", "mesh/threadlog"}},
 	"mesh/thread/checkpoint":    {2, []string{"mesh", "mesh/state"}},
+	"mesh/thread/digest":        {2, []string{"mesh", "mesh/thread", "mesh/threadlog", "mesh/threadlog/eventpb"}},
 	"mesh/thread/rows":          {2, nil},
 	"mesh/thread/tasks":         {2, []string{"mesh", "mesh/limit", "mesh/thread", "mesh/thread/rows", "mesh/threadlog"}},
 	"mesh/lease":                {2, []string{"mesh"}},
@@ -139,15 +140,16 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
+		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
-	"cmd/mesh/chaos": {8, nil},
-	"cmd/mesh/bench": {8, nil},
-	"proto":          {7, nil},
-	"proto/image":    {8, nil},
-	"proto/openapi":  {8, []string{"gen/mesh/v1"}},
+	"cmd/mesh/terminal": {7, nil},
+	"cmd/mesh/chaos":    {8, nil},
+	"cmd/mesh/bench":    {8, nil},
+	"proto":             {7, nil},
+	"proto/image":       {8, nil},
+	"proto/openapi":     {8, []string{"gen/mesh/v1"}},
 }
 
 // kits are what tests of any level may import, and product code never: the
@@ -213,6 +215,7 @@ var fences = map[string]fence{
 	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
 	"github.com/ledongthuc/pdf":                 {homes: []string{"skills/knowledge"}},
 	"github.com/cedar-policy/cedar-go":          {homes: []string{"mesh/security/policy"}},
+	"github.com/clipperhouse/displaywidth":      {homes: []string{"cmd/mesh/terminal"}},
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
 	"github.com/spf13/pflag":                    {homes: []string{"cmd/mesh"}},
 	"github.com/bufbuild/protocompile":          {homes: []string{"proto/image"}},

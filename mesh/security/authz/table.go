@@ -104,6 +104,7 @@ func Node() Table { //nolint:funlen // a line for each method
 
 		meshv1.NodeService_ListAlarms_FullMethodName: {Action: mesh.ActAdminNode},
 		meshv1.NodeService_BackupData_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
+		meshv1.NodeService_ListTenants_FullMethodName: {Action: mesh.ActAdminNode},
 		// The tenant is the caller's, as the record says.
 		meshv1.NodeService_ExportTenant_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
 		meshv1.NodeService_ImportTenant_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},

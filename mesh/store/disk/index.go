@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"path/filepath"
@@ -83,26 +82,23 @@ func (x *index) open(book *memindex.Book) error {
 // revive gives the book all heads, which must be those that were written, and returns the last.
 func (i *indexed) revive(heads *bolt.Bucket, book *memindex.Book) (last memindex.Head, err error) {
 	var tenant string
-	all, sum := make([]memindex.Head, 0, i.heads), uint64(0)
-	err = heads.ForEach(func(k, v []byte) error {
-		h, err := decodeHead(k, v, &tenant)
-		if err != nil {
-			return err
+	sum, c := uint64(0), heads.Cursor()
+	k, v := c.First()
+	err = book.Revive(i.heads, func(h *memindex.Head) (err error) {
+		if k == nil {
+			return errIndex
 		}
-		all = append(all, h)
-		sum += uint64(binary.BigEndian.Uint32(v))
-		return nil
+		if err = decodeHead(h, k, v, &tenant); err == nil {
+			sum += uint64(binary.BigEndian.Uint32(v))
+			last = *h
+			k, v = c.Next()
+		}
+		return err
 	})
-	if err != nil || len(all) != i.heads || sum != i.sum {
-		return last, cmp.Or(err, errIndex)
+	if err == nil && (k != nil || sum != i.sum || book.Records() != i.records || book.Last() > i.upTo) {
+		err = errIndex
 	}
-	if len(all) > 0 {
-		last = all[len(all)-1]
-	}
-	if book.Revive(all); book.Records() != i.records || book.Last() > i.upTo {
-		return last, errIndex
-	}
-	return last, nil
+	return last, err
 }
 
 // create makes an empty file, in place of what is there.
@@ -213,13 +209,14 @@ func divide(p memindex.Part) []memindex.Part {
 	for i := range out {
 		from := i * partSize
 		out[i] = memindex.Part{After: p.After + mesh.Seq(from), Positions: p.Positions[from:min(from+partSize, len(p.Positions))],
-			Decisions: map[mesh.Scope]mesh.Seq{}, IDs: map[memindex.ID]mesh.Seq{}}
+			Decisions: map[mesh.Scope]mesh.Seq{}}
 	}
 	for scope, seq := range p.Decisions {
 		out[(seq-p.After-1)/partSize].Decisions[scope] = seq
 	}
-	for id, seq := range p.IDs {
-		out[(seq-p.After-1)/partSize].IDs[id] = seq
+	for _, x := range p.IDs {
+		in := &out[(x.Seq-p.After-1)/partSize]
+		in.IDs = append(in.IDs, x)
 	}
 	return out
 }

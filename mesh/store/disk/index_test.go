@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -60,12 +61,13 @@ func indexOf(t *testing.T, s *Store) whole {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := memindex.Part{Decisions: map[mesh.Scope]mesh.Seq{}, IDs: map[memindex.ID]mesh.Seq{}}
+		all := memindex.Part{Decisions: map[mesh.Scope]mesh.Seq{}}
 		for _, p := range parts {
 			all.Positions = append(all.Positions, p.Positions...)
 			maps.Copy(all.Decisions, p.Decisions)
-			maps.Copy(all.IDs, p.IDs)
+			all.IDs = append(all.IDs, p.IDs...)
 		}
+		slices.SortFunc(all.IDs, func(a, b memindex.IDAt) int { return int(a.Seq - b.Seq) })
 		w.Threads[info.Key], w.Links[info.Key] = all, s.book.Link(info.Key)
 	}
 	return w
@@ -191,7 +193,8 @@ func TestAnIndexThatCannotBeUsedIsMadeOfTheLog(t *testing.T) {
 		"with a thread of before": func(path string) error {
 			return rewrite(path, func(tx *bolt.Tx) error {
 				k, v := tx.Bucket(bucketHeads).Cursor().Last()
-				h, err := decodeHead(k, v, new(string))
+				var h memindex.Head
+				err := decodeHead(&h, k, v, new(string))
 				h.Epoch++
 				return errors.Join(err, tx.Bucket(bucketHeads).Put(k, encodeHead(k, h)))
 			})

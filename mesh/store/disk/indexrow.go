@@ -98,28 +98,28 @@ func encodeHead(key []byte, h memindex.Head) []byte {
 	})
 }
 
-// decodeHead returns a head. The tenant of the one before is used again, if it is the same.
-func decodeHead(key, b []byte, tenant *string) (h memindex.Head, err error) {
+// decodeHead fills in a head. The tenant of the one before is used again, if it is the same.
+func decodeHead(h *memindex.Head, key, b []byte, tenant *string) (err error) {
 	if b, err = unseal(key, b); err != nil || len(key) != 8 {
-		return h, errBroken
+		return errBroken
 	}
 	n, b, err := cutNumber(b)
 	if err != nil || n > uint64(len(b)) {
-		return h, errForm
+		return errForm
 	}
 	if string(b[:n]) != *tenant {
 		*tenant = string(b[:n])
 	}
 	id, b, err := cutText(b[n:])
 	if err != nil || len(b) < len(h.Link) {
-		return h, errForm
+		return errForm
 	}
 	copy(h.Link[:], b)
 	b = b[len(h.Link):]
 	var of [6]uint64
 	for i := range of {
 		if of[i], b, err = cutNumber(b); err != nil {
-			return h, err
+			return err
 		}
 	}
 	h.Info = threadlog.Info{
@@ -127,7 +127,7 @@ func decodeHead(key, b []byte, tenant *string) (h memindex.Head, err error) {
 		LastPos: mesh.Pos(binary.BigEndian.Uint64(key)), FirstPos: mesh.Pos(of[1]), Epoch: mesh.Epoch(of[2]), Open: mesh.Seq(of[3]), Bytes: int64(of[5]),
 	}
 	h.OpenPos = mesh.Pos(of[4])
-	return h, nil
+	return nil
 }
 
 func encodePart(key []byte, p memindex.Part) []byte {
@@ -138,8 +138,9 @@ func encodePart(key []byte, p memindex.Part) []byte {
 			b = binary.AppendUvarint(appendText(b, string(scope)), uint64(seq-p.After))
 		}
 		b = binary.AppendUvarint(b, uint64(len(p.IDs)))
-		for id, seq := range p.IDs {
-			b = binary.AppendUvarint(append(b, id[:]...), uint64(seq-p.After))
+		for i := range p.IDs {
+			x := &p.IDs[i]
+			b = binary.AppendUvarint(append(b, x.ID[:]...), uint64(x.Seq-p.After))
 		}
 		return b
 	})
@@ -177,18 +178,18 @@ func decodePart(first mesh.Pos, key, b []byte, whole bool) (p memindex.Part, err
 	if n, b, err = cutNumber(b); err != nil || n > uint64(len(b)) {
 		return p, errForm
 	}
-	p.IDs = make(map[memindex.ID]mesh.Seq, n)
-	for range n {
-		var id memindex.ID
-		if len(b) < len(id) {
+	p.IDs = make([]memindex.IDAt, n)
+	for i := range p.IDs {
+		x := &p.IDs[i]
+		if len(b) < len(x.ID) {
 			return p, errForm
 		}
-		copy(id[:], b)
+		copy(x.ID[:], b)
 		var seq uint64
-		if seq, b, err = cutNumber(b[len(id):]); err != nil {
+		if seq, b, err = cutNumber(b[len(x.ID):]); err != nil {
 			return p, err
 		}
-		p.IDs[id] = p.After + mesh.Seq(seq)
+		x.Seq = p.After + mesh.Seq(seq)
 	}
 	return p, nil
 }

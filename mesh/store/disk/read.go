@@ -20,16 +20,17 @@ const atOnce = 256
 
 // A page collects events up to a size.
 type page struct {
-	s     *Store
-	recs  []threadlog.Record
-	bytes int
-	seen  int   // records that were read, also those that are no events
-	at    int64 // the last of them
-	full  bool
-	err   error
-	last  linked          // of a page of one thread, the last event that was seen
-	of    *mesh.ThreadKey // whose events they must be; nil for all
-	next  mesh.Seq        // of its next one
+	s      *Store
+	recs   []threadlog.Record
+	bytes  int
+	seen   int   // records that were read, also those that are no events
+	at     int64 // the last of them
+	full   bool
+	err    error
+	before record          // that was decoded last
+	last   linked          // of a page of one thread, the last event that was seen
+	of     *mesh.ThreadKey // whose events they must be; nil for all
+	next   mesh.Seq        // of its next one
 }
 
 // A linked is an event and its hash.
@@ -47,7 +48,8 @@ func (p *page) add(number int64, rec segment.Record) bool {
 		}
 		return p.of == nil
 	}
-	r, err := decode(rec.Data)
+	r, err := decodeAfter(p.before, rec.Data)
+	p.before = r
 	if err == nil && p.of != nil && (r.key != *p.of || r.seq != p.next) {
 		err = errForm
 	}

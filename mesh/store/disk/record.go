@@ -58,7 +58,10 @@ func encode(b []byte, r record) []byte {
 }
 
 // decode returns the record that encode made b of. Its Data is part of b.
-func decode(b []byte) (r record, err error) {
+func decode(b []byte) (r record, err error) { return decodeAfter(record{}, b) }
+
+// decodeAfter is decode, and shares with the record before it the names that both have.
+func decodeAfter(before record, b []byte) (r record, err error) {
 	if len(b) == 0 {
 		return record{}, errForm
 	}
@@ -75,10 +78,14 @@ func decode(b []byte) (r record, err error) {
 		}
 	}
 	r.seq, r.Claim, r.settled = mesh.Seq(number[0]), mesh.Epoch(number[1]), mesh.Seq(number[2])
-	var text [4]string
+	text := [4]string{string(before.key.Tenant), before.key.ID, before.ID, string(before.Scope)}
 	for i := range text {
-		if text[i], b, err = cutText(b); err != nil {
+		var raw []byte
+		if raw, b, err = cutBytes(b); err != nil {
 			return record{}, err
+		}
+		if string(raw) != text[i] {
+			text[i] = string(raw)
 		}
 	}
 	r.key = mesh.ThreadKey{Tenant: mesh.TenantID(text[0]), ID: text[1]}
@@ -105,11 +112,16 @@ func appendText(b []byte, text string) []byte {
 }
 
 func cutText(b []byte) (string, []byte, error) {
+	text, rest, err := cutBytes(b)
+	return string(text), rest, err
+}
+
+func cutBytes(b []byte) (text, rest []byte, err error) {
 	n, rest, err := cutNumber(b)
 	if err != nil || n > uint64(len(rest)) {
-		return "", nil, errForm
+		return nil, nil, errForm
 	}
-	return string(rest[:n]), rest[n:], nil
+	return rest[:n], rest[n:], nil
 }
 
 func cutNumber(b []byte) (uint64, []byte, error) {

@@ -233,7 +233,9 @@ func putSealed(b *bolt.Bucket, key, value []byte) error {
 	if value == nil {
 		return b.Delete(key)
 	}
-	return b.Put(key, sealed(key, func(b []byte) []byte { return append(b, value...) }))
+	all := append(make([]byte, 4, 4+len(value)), value...)
+	seal(key, all)
+	return b.Put(key, all)
 }
 
 func encodeAnchors(all []anchor) []byte {

@@ -47,7 +47,8 @@ type States struct {
 	checkpoints Checkpoints // or nil
 	logger      *slog.Logger
 	due         chan saved
-	every, last int64 // saveEvery and saveLast
+	every, last int64   // saveEvery and saveLast
+	digests     Digests // or nil
 	summaries   *summaries
 	kept        Summaries // or nil
 

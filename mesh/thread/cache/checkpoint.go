@@ -51,6 +51,14 @@ func WithCheckpoints(c Checkpoints, logger *slog.Logger) Option {
 	}
 }
 
+// Digests keep what long turns are read by. It may be called concurrently.
+type Digests interface {
+	Keep(ctx context.Context, key mesh.ThreadKey, turns []thread.Long)
+}
+
+// WithDigests has d keep long turns, as threads are saved that have them.
+func WithDigests(d Digests) Option { return func(s *States) { s.digests = d } }
+
 // A saved is a thread that is to be saved.
 type saved struct {
 	key mesh.ThreadKey
@@ -64,12 +72,30 @@ func (s *States) Run(ctx context.Context) error {
 		select {
 		case of := <-s.due:
 			s.save(context.WithoutCancel(ctx), of) // what was begun is not tried again at the end
+			s.digest(ctx, of)
 		case <-ctx.Done():
 			s.saveAll(context.WithoutCancel(ctx))
 			return nil
 		}
 	}
 	return nil
+}
+
+// digest has the long turns of the thread kept, of which there is more than before.
+func (s *States) digest(ctx context.Context, of saved) {
+	if s.digests == nil {
+		return
+	}
+	if turns := of.long(mesh.Seq(s.every)); len(turns) > 0 {
+		s.digests.Keep(ctx, of.key, turns)
+	}
+}
+
+// long are the long turns that the entry has.
+func (e *entry) long(events mesh.Seq) []thread.Long {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state.Long(events)
 }
 
 // saveAll saves what is in memory, within saveTime.

@@ -1,5 +1,6 @@
 // Package checkpoint keeps checkpoints of folded threads among the values of the mesh, so that
-// a thread which nobody has used for a while is not folded from its first event.
+// a thread which nobody has used for a while is not folded from its first event; and chunks of
+// what is made of the events of a turn, see package digest.
 //
 // A checkpoint is a cache. What is kept is what was saved last or, where a process died while
 // it saved, nothing that can be read: [Store.Load] then says so, and whoever needs the thread
@@ -32,11 +33,13 @@ import (
 // a checkpoint is said apart, so that finding out which there are does not read them.
 const (
 	kindPart = "thread.checkpoint"  // a part of a checkpoint, by tenant, thread and number
-	kindMark = "thread.checkpoints" // that there may be one, by tenant and thread
+	kindMark = "thread.checkpoints" // that there may be one, or a chunk, by tenant and thread
+	// kindChunk is a part of a chunk, by tenant, thread, turn, where it begins and ends, and number.
+	kindChunk = "thread.digest"
 )
 
 // Kinds are the kinds of the values that a Store keeps, which can be made again.
-func Kinds() []string { return []string{kindPart, kindMark} }
+func Kinds() []string { return []string{kindPart, kindChunk, kindMark} }
 
 const (
 	partSize = state.MaxData
@@ -66,7 +69,11 @@ func part(key mesh.ThreadKey, n int) state.Key {
 // Save keeps the checkpoint in place of the one before. Errors: Exhausted for one that is too
 // large; Unavailable.
 func (s *Store) Save(ctx context.Context, key mesh.ThreadKey, checkpoint []byte) error {
-	const op = "checkpoint.Save"
+	return s.save(ctx, "checkpoint.Save", key, func(n int) state.Key { return part(key, n) }, checkpoint)
+}
+
+// save keeps what is in parts under the keys.
+func (s *Store) save(ctx context.Context, op string, key mesh.ThreadKey, part func(n int) state.Key, checkpoint []byte) error {
 	data, err := pack(checkpoint)
 	if err != nil {
 		return mesh.Wrap(op, err)
@@ -82,7 +89,7 @@ func (s *Store) Save(ctx context.Context, key mesh.ThreadKey, checkpoint []byte)
 		return mesh.Wrap(op, err)
 	}
 	for i := n - 1; i >= 0; i-- { // the first one, which has the checksum of all, comes last
-		if _, err := s.kv.Put(ctx, part(key, i), data[i*partSize:min((i+1)*partSize, len(data))], state.AnyVersion); err != nil {
+		if _, err := s.kv.Put(ctx, part(i), data[i*partSize:min((i+1)*partSize, len(data))], state.AnyVersion); err != nil {
 			return mesh.Wrap(op, err)
 		}
 	}
@@ -92,8 +99,12 @@ func (s *Store) Save(ctx context.Context, key mesh.ThreadKey, checkpoint []byte)
 // Load returns the checkpoint of the thread, nil if there is none. Errors: Invalid for one
 // that is not whole; Unavailable.
 func (s *Store) Load(ctx context.Context, key mesh.ThreadKey) ([]byte, error) {
-	const op = "checkpoint.Load"
-	first, err := s.kv.Get(ctx, part(key, 0))
+	return s.load(ctx, "checkpoint.Load", func(n int) state.Key { return part(key, n) })
+}
+
+// load returns what is in parts under the keys.
+func (s *Store) load(ctx context.Context, op string, part func(n int) state.Key) ([]byte, error) {
+	first, err := s.kv.Get(ctx, part(0))
 	if mesh.IsCode(err, mesh.NotFound) {
 		return nil, nil
 	}
@@ -102,7 +113,7 @@ func (s *Store) Load(ctx context.Context, key mesh.ThreadKey) ([]byte, error) {
 	}
 	data := first.Data
 	for i := 1; i < partsOf(data); i++ {
-		v, err := s.kv.Get(ctx, part(key, i))
+		v, err := s.kv.Get(ctx, part(i))
 		if err != nil && !mesh.IsCode(err, mesh.NotFound) {
 			return nil, mesh.Wrap(op, err)
 		}
@@ -164,7 +175,7 @@ func (s *Store) Forget(ctx context.Context, keys []mesh.ThreadKey) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for _, key := range keys {
-		for _, kind := range []string{kindPart, kindMark} { // the mark comes last: as long as it is there, somebody looks
+		for _, kind := range Kinds() { // the mark comes last: as long as it is there, somebody looks
 			page := state.Page{Kind: kind, Prefix: name(key), Limit: state.MaxPage}
 			for more := true; more; {
 				items, left, err := s.kv.List(ctx, page)

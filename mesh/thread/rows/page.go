@@ -15,6 +15,9 @@ type node struct {
 	vals   []string // of rows
 	kids   []kid
 	used   bool // since trim
+	// changed says that it is among those that changed since Changes.
+	changed bool
+	bytes   int // of keys and values
 }
 
 func (n *node) leaf() bool { return n.height == 0 }
@@ -24,13 +27,14 @@ type kid struct {
 	rows int
 }
 
-// child is the kid that has the key, if one has.
+// child is the kid that has the key, if one has. The first key is not looked at: what is below it
+// may be in the first kid, and then the second one's key, too.
 func (n *node) child(key string) int {
-	i, is := slices.BinarySearch(n.keys, key)
-	if !is {
-		i--
+	i, is := slices.BinarySearch(n.keys[1:], key)
+	if is {
+		i++
 	}
-	return max(i, 0)
+	return i
 }
 
 func (n *node) rows() (all int) {
@@ -43,17 +47,20 @@ func (n *node) rows() (all int) {
 	return all
 }
 
-func (n *node) size() (all int) {
+// weigh counts the bytes of keys and values.
+func (n *node) weigh() *node {
+	n.bytes = 0
 	for _, k := range n.keys {
-		all += len(k)
+		n.bytes += len(k)
 	}
 	for _, v := range n.vals {
-		all += len(v)
+		n.bytes += len(v)
 	}
-	return all
+	return n
 }
 
 func (n *node) drop(i int) {
+	n.bytes -= len(n.keys[i])
 	n.keys, n.kids = slices.Delete(n.keys, i, i+1), slices.Delete(n.kids, i, i+1)
 }
 
@@ -76,11 +83,13 @@ func (t *Table) node(id uint64) *node {
 // below is the i-th kid of n. One that is not as n has it is damaged.
 func (t *Table) below(n *node, i int) *node {
 	k := n.kids[i]
-	_, known := t.nodes[k.id]
-	of := t.node(k.id)
-	if !known && (of.height != n.height-1 || of.rows() != k.rows) {
-		t.Fail(errPage)
+	of := t.nodes[k.id]
+	if of == nil {
+		if of = t.node(k.id); of.height != n.height-1 || of.rows() != k.rows {
+			t.Fail(errPage)
+		}
 	}
+	of.used = true
 	if of.height != n.height-1 {
 		return &node{id: k.id}
 	}
@@ -144,6 +153,10 @@ func (t *Table) add(n *node) *node {
 }
 
 func (t *Table) changed(n *node) {
+	if n.changed {
+		return
+	}
+	n.changed = true
 	if t.nodes[n.id] = n; t.pages != nil {
 		t.dirty[n.id] = true
 	}
@@ -158,7 +171,7 @@ func (t *Table) free(n *node) {
 
 // encode writes the page. Of a key it has what differs from the one before.
 func (n *node) encode() []byte {
-	b := make([]byte, 0, 2048)
+	b := make([]byte, 0, n.bytes+4*len(n.keys)+16) // about
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(n.height)), uint64(len(n.keys)))
 	before := ""
 	for i, k := range n.keys {
@@ -212,7 +225,7 @@ func decode(id uint64, b []byte) (*node, error) {
 			n.vals = append(n.vals, text[ends[2*i+1]:to])
 		}
 	}
-	return n, nil
+	return n.weigh(), nil
 }
 
 // A decoder reads what encode wrote; after an error, nothing.

@@ -92,7 +92,9 @@ func (t *Table) Changes() map[string][]byte {
 	t.writing, t.dirty = t.dirty, map[uint64]bool{}
 	for id, there := range t.writing {
 		if out[pageKey(id)] = nil; there {
-			out[pageKey(id)] = t.nodes[id].encode()
+			n := t.nodes[id]
+			n.changed = false
+			out[pageKey(id)] = n.encode()
 		}
 	}
 	head := binary.AppendUvarint(nil, form)
@@ -171,7 +173,7 @@ func (t *Table) walk(n *node, from, to string, yield func(string, string) bool) 
 func (t *Table) Put(key, value string) {
 	root := t.node(t.root)
 	if _, split := t.put(root, key, value); split != nil {
-		t.root = t.add(&node{height: root.height + 1, keys: []string{"", split.keys[0]}, kids: []kid{{root.id, root.rows()}, {split.id, split.rows()}}}).id
+		t.root = t.add((&node{height: root.height + 1, keys: []string{"", split.keys[0]}, kids: []kid{{root.id, root.rows()}, {split.id, split.rows()}}}).weigh()).id
 	}
 }
 
@@ -183,9 +185,11 @@ func (t *Table) put(n *node, key, value string) (added int, split *node) {
 		case there && n.vals[i] == value:
 			return 0, nil
 		case there:
+			n.bytes += len(value) - len(n.vals[i])
 			n.vals[i] = value
 		default:
 			n.keys, n.vals = slices.Insert(n.keys, i, key), slices.Insert(n.vals, i, value)
+			n.bytes += len(key) + len(value)
 			added = 1
 		}
 		t.changed(n)
@@ -199,6 +203,7 @@ func (t *Table) put(n *node, key, value string) (added int, split *node) {
 	if n.kids[i].rows += added; more != nil {
 		n.kids[i].rows -= more.rows()
 		n.keys = slices.Insert(n.keys, i+1, more.keys[0])
+		n.bytes += len(more.keys[0])
 		n.kids = slices.Insert(n.kids, i+1, kid{more.id, more.rows()})
 	}
 	t.changed(n)
@@ -207,7 +212,7 @@ func (t *Table) put(n *node, key, value string) (added int, split *node) {
 
 // split splits off the second half of a node that is too large.
 func (t *Table) split(n *node) *node {
-	if len(n.keys) <= maxRows && (len(n.keys) < 4 || n.size() <= maxBytes) {
+	if len(n.keys) <= maxRows && (len(n.keys) < 4 || n.bytes <= maxBytes) {
 		return nil
 	}
 	m := len(n.keys) / 2
@@ -218,7 +223,8 @@ func (t *Table) split(n *node) *node {
 		more.kids, n.kids = slices.Clone(n.kids[m:]), slices.Clone(n.kids[:m])
 	}
 	n.keys = slices.Clone(n.keys[:m])
-	return t.add(more)
+	n.weigh()
+	return t.add(more.weigh())
 }
 
 // Delete removes the row, if there is one.
@@ -235,6 +241,7 @@ func (t *Table) remove(n *node, key string) bool {
 	if n.leaf() {
 		i, there := slices.BinarySearch(n.keys, key)
 		if there {
+			n.bytes -= len(n.keys[i]) + len(n.vals[i])
 			n.keys, n.vals = slices.Delete(n.keys, i, i+1), slices.Delete(n.vals, i, i+1)
 			t.changed(n)
 		}
@@ -262,7 +269,7 @@ func (t *Table) remove(n *node, key string) bool {
 // merge puts what is below the i-th kid of n and the one after it into one, if it fits.
 func (t *Table) merge(n *node, i int) {
 	a, b := t.below(n, i), t.below(n, i+1)
-	if len(a.keys)+len(b.keys) > maxRows*3/4 || a.size()+b.size() > maxBytes*3/4 || a.height != b.height {
+	if len(a.keys)+len(b.keys) > maxRows*3/4 || a.bytes+b.bytes > maxBytes*3/4 || a.height != b.height {
 		return
 	}
 	from := len(a.keys)
@@ -270,6 +277,7 @@ func (t *Table) merge(n *node, i int) {
 	if !a.leaf() {
 		a.keys[from] = n.keys[i+1] // its first one says nothing
 	}
+	a.weigh()
 	n.kids[i].rows += n.kids[i+1].rows
 	n.drop(i + 1)
 	t.free(b)

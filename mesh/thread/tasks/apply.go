@@ -99,13 +99,14 @@ func (x *Index) open(p threadlog.Placed, agent string) {
 	if view == nil {
 		return
 	}
-	c := x.find(p.Thread)
+	c := x.held[p.Thread]
+	if c == nil && p.Seq > 1 { // else there is nothing of it
+		c = x.find(p.Thread)
+	}
 	if c == nil {
 		c = &conversation{key: p.Thread, used: true}
 		x.held[p.Thread] = c
-	}
-	_, there := x.table.Get(taskKey(p.Thread, p.Execution))
-	if there || slices.ContainsFunc(c.changed, func(t *task) bool { return t.id == p.Execution }) {
+	} else if x.has(c, p.Execution) {
 		return
 	}
 	t := &task{entry: entry{place: place{p.Time.UnixMilli(), p.Execution}, agent: agent, state: a2apb.TaskState_TASK_STATE_SUBMITTED}, view: view}
@@ -113,8 +114,12 @@ func (x *Index) open(p threadlog.Placed, agent string) {
 	c.change(t)
 }
 
-func taskKey(key mesh.ThreadKey, id mesh.ExecutionID) string {
-	return threadKey(rowTask, key) + string(id)
+func (x *Index) has(c *conversation, id mesh.ExecutionID) bool {
+	if slices.ContainsFunc(c.changed, func(t *task) bool { return t.id == id }) {
+		return true
+	}
+	_, ok := x.table.Get(taskKey(c.key, id))
+	return ok
 }
 
 // find returns the thread, of its row if it is not in memory; nil if it has no tasks.
@@ -123,7 +128,7 @@ func (x *Index) find(key mesh.ThreadKey) *conversation {
 		c.used = true
 		return c
 	}
-	row, ok := x.table.Get(threadKey(rowThread, key))
+	row, ok := x.table.Get(threadKey(key))
 	if !ok {
 		return nil
 	}
@@ -199,7 +204,7 @@ func (x *Index) unlist(c *conversation, e *entry) {
 // entries are the thread's tasks, as they are in rows.
 func (x *Index) entries(key mesh.ThreadKey) []entry {
 	var all []entry
-	prefix := threadKey(rowTask, key)
+	prefix := threadKey(key) + ofThreadTask
 	for k, row := range x.table.Range(prefix, rows.Beyond(prefix)) {
 		all = append(all, decodeEntry(mesh.ExecutionID(k[len(prefix):]), row))
 	}
@@ -209,18 +214,24 @@ func (x *Index) entries(key mesh.ThreadKey) []entry {
 // drop forgets a thread. The caller holds mu.
 func (x *Index) drop(key mesh.ThreadKey) {
 	delete(x.summaries, key)
-	x.table.Delete(threadKey(rowSummary, key))
-	c := x.find(key)
-	if c == nil {
+	var kept []string
+	prefix := threadKey(key)
+	for k := range x.table.Range(prefix, rows.Beyond(prefix)) {
+		kept = append(kept, k)
+	}
+	if x.held[key] == nil && len(kept) == 0 {
 		return
 	}
-	x.close(key.Tenant, c)
-	x.own(key.Tenant, c, "")
-	for _, e := range x.entries(key) {
-		x.unlist(c, &e)
-		x.table.Delete(taskKey(key, e.id))
+	if c := x.find(key); c != nil {
+		x.close(key.Tenant, c)
+		x.own(key.Tenant, c, "")
+		for _, e := range x.entries(key) {
+			x.unlist(c, &e)
+		}
+		delete(x.touched, c)
+		delete(x.held, key)
 	}
-	x.table.Delete(threadKey(rowThread, key))
-	delete(x.touched, c)
-	delete(x.held, key)
+	for _, k := range kept {
+		x.table.Delete(k)
+	}
 }

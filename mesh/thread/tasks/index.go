@@ -80,9 +80,10 @@ func (x *Index) empty() {
 const (
 	// pageSize is how many events are read at a time.
 	pageSize = 512
-	// pace is how long news gather before they are read: not so long that the log
-	// has written more meanwhile than it remembers, and they are decoded again.
-	pace = 20 * time.Millisecond
+	// pace is how long news gather before they are read, at most, and gather about how many of
+	// them: not so many that the log remembers them no more, and they are decoded again.
+	pace   = 20 * time.Millisecond
+	gather = 512
 	// retry is how long Run waits after it could not read the log.
 	retry = 5 * time.Second
 )
@@ -94,12 +95,15 @@ func (x *Index) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
 	keeping.Go(func() { x.keepRows(ctx) })
+	begun, at := time.Now(), x.position()
 	for ctx.Err() == nil {
 		err := x.readAll(ctx)
 		if err == nil {
 			err = x.news(ctx)
 		}
-		wait := pace
+		now, upTo := time.Now(), x.position()
+		wait := min(pace, now.Sub(begun)*gather/time.Duration(max(upTo-at, 1)))
+		begun, at = now, upTo
 		if err != nil && ctx.Err() == nil {
 			x.logger.WarnContext(ctx, "tasks not indexed", "err", err)
 			wait = retry
@@ -249,9 +253,9 @@ func (x *Index) threads() (keys []mesh.ThreadKey) {
 	for key := range x.held {
 		keys = append(keys, key)
 	}
-	for _, sort := range []byte{rowThread, rowSummary} {
-		for key := range x.table.Range(string(sort), string(sort+1)) {
-			keys = append(keys, threadOf(key))
+	for row := range x.table.Range(string(rowThread), string(rowThread+1)) {
+		if key := threadOf(row); len(keys) == 0 || keys[len(keys)-1] != key { // else of the same one
+			keys = append(keys, key)
 		}
 	}
 	return keys

@@ -137,7 +137,7 @@ func (x *Index) take(ctx context.Context) (Pages, mesh.Pos, map[string][]byte, e
 			for _, t := range c.open {
 				c.Views = append(c.Views, t.view)
 			}
-			x.table.Put(threadKey(rowThread, key), string(c.Encode()))
+			x.table.Put(threadKey(key), string(c.Encode()))
 			c.kept = true
 		}
 		if !c.used {
@@ -191,7 +191,7 @@ func (x *Index) putSummaries(ctx context.Context) error {
 		}
 		if there {
 			x.mu.Lock()
-			x.table.Put(threadKey(rowSummary, key), string(data))
+			x.table.Put(summaryKey(key), string(data))
 			x.mu.Unlock()
 		}
 	}
@@ -214,7 +214,7 @@ func (x *Index) Summary(key mesh.ThreadKey) []byte {
 	if data, ok := x.summaries[key]; ok {
 		return data
 	}
-	row, _ := x.table.Get(threadKey(rowSummary, key))
+	row, _ := x.table.Get(summaryKey(key))
 	if x.table.Err() != nil || row == "" {
 		return nil
 	}

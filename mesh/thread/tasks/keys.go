@@ -14,11 +14,16 @@ import (
 // What begins the keys of rows of each sort. Names in keys say how long they are, so that none
 // is the beginning of another.
 const (
-	rowThread  = 'c' // tenant, thread: a thread.Listed
-	rowTask    = 't' // tenant, thread, task: an entry
-	rowPlace   = 'o' // tenant, who may read it, agent, state, place: the thread, if the task's id has it not
-	rowTally   = 'u' // tenant, user: a tally
-	rowSummary = 's' // tenant, thread: what package cache made
+	rowThread = 'c' // tenant, thread: a thread.Listed
+	rowPlace  = 'o' // tenant, who may read it, agent, state, place: the thread, if the task's id has it not
+	rowTally  = 'u' // tenant, user: a tally
+)
+
+// What follows the key of a thread in the keys of its other rows, which therefore are in one page
+// with it, mostly: names of threads are random, and each page costs.
+const (
+	ofThreadSummary = "s" // what package cache made
+	ofThreadTask    = "t" // and the task: an entry
 )
 
 // Who may read tasks: those with a role for it, everybody, and a user.
@@ -29,7 +34,7 @@ const (
 )
 
 // form is that of the rows.
-const form = 1
+const form = 2
 
 func name(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 
@@ -55,9 +60,17 @@ func appendKey(b []byte, sort byte, tenant mesh.TenantID, names ...string) []byt
 	return b
 }
 
-func threadKey(sort byte, key mesh.ThreadKey) string { return rowKey(sort, key.Tenant, key.ID) }
+// threadKey is the key of a thread's row, and begins those of all its rows.
+func threadKey(key mesh.ThreadKey) string { return rowKey(rowThread, key.Tenant, key.ID) }
 
-// threadOf is the thread of a key that threadKey made.
+func taskKey(key mesh.ThreadKey, id mesh.ExecutionID) string {
+	var room [192]byte // on the stack
+	return string(append(append(appendKey(room[:0], rowThread, key.Tenant, key.ID), ofThreadTask...), id...))
+}
+
+func summaryKey(key mesh.ThreadKey) string { return threadKey(key) + ofThreadSummary }
+
+// threadOf is the thread of which the row with the key is.
 func threadOf(key string) mesh.ThreadKey {
 	tenant, rest := cutName(key[1:])
 	id, _ := cutName(rest)

@@ -214,20 +214,22 @@ func millis(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 // without decoding more than that.
 func RepliedSince(b []byte, since time.Time) bool {
 	const fieldTime, firstBody, modelReplied = 3, 20, 24
-	late := false
+	var at []byte
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return false
 		}
 		if field >= firstBody {
-			return field == modelReplied && late
+			if field != modelReplied {
+				return false
+			}
+			var t timestamppb.Timestamp
+			return proto.Unmarshal(at, &t) == nil && !t.AsTime().Before(since)
 		}
 		b = b[n:]
 		if field == fieldTime && kind == protowire.BytesType {
-			var at timestamppb.Timestamp
-			v, _ := protowire.ConsumeBytes(b)
-			late = proto.Unmarshal(v, &at) == nil && !at.AsTime().Before(since)
+			at, _ = protowire.ConsumeBytes(b)
 		}
 		if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
 			return false

@@ -162,8 +162,11 @@ func (v view) decision(s mesh.Scope) mesh.Seq {
 func (v view) id(id string) mesh.Seq {
 	h := hashID(id)
 	for _, t := range []*thread{v.base, v.added} {
-		if t != nil && t.ids[h] != 0 {
-			return t.ids[h]
+		if t == nil {
+			continue
+		}
+		if seq := max(t.ids[h], t.loaded.find(h)); seq != 0 {
+			return seq
 		}
 	}
 	return 0

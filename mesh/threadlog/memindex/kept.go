@@ -19,7 +19,7 @@ type Part struct {
 	After     mesh.Seq
 	Positions []mesh.Pos
 	Decisions map[mesh.Scope]mesh.Seq // the last of each scope
-	IDs       map[ID]mesh.Seq
+	IDs       []IDAt
 }
 
 // Gone is a thread that was deleted, and is still where the driver keeps it.
@@ -37,31 +37,39 @@ type Change struct {
 // Keep says that a driver keeps the book elsewhere, too.
 func (b *Book) Keep() { b.keeping = true }
 
-// Revive adds the threads that the driver keeps, in the order of their LastPos, to an empty
-// book. They are not loaded.
-func (b *Book) Revive(heads []Head) {
-	b.tenants = map[mesh.TenantID]*tenant{}
-	counts := map[mesh.TenantID]int{}
-	for i := range heads {
-		counts[heads[i].Key.Tenant]++
+// Revive adds n threads that the driver keeps, in the order of their LastPos, to an empty
+// book: next fills in the head of one after the other. They are not loaded. After an error of
+// next, which it returns, the book is as it was.
+func (b *Book) Revive(n int, next func(*Head) error) error {
+	all, counts, open := make([]thread, n), map[mesh.TenantID]int{}, 0 // at once, for speed
+	for i := range all {
+		h := &all[i].Head
+		if err := next(h); err != nil {
+			return err
+		}
+		counts[h.Key.Tenant]++
+		if h.Open > 0 {
+			open++
+		}
 	}
+	b.tenants, b.pending = map[mesh.TenantID]*tenant{}, make(map[*thread]struct{}, open)
 	for id, n := range counts {
-		b.tenants[id] = &tenant{threads: make(map[string]*thread, n)}
+		b.tenants[id] = &tenant{threads: make(map[string]*thread, n), touches: make([]touch, 0, n)}
 	}
-	all := make([]thread, len(heads)) // at once, for speed
-	for i := range heads {
-		t, h := &all[i], &heads[i]
-		t.Head, t.base, t.kept, t.saved = *h, h.Last, h.LastPos, h.Last
-		tn := b.tenants[h.Key.Tenant]
+	for i := range all {
+		t := &all[i]
+		t.base, t.kept, t.saved = t.Last, t.LastPos, t.Last
+		tn := b.tenants[t.Key.Tenant]
 		tn.touch(t)
-		tn.threads[h.Key.ID] = t
-		tn.bytes += h.Bytes
+		tn.threads[t.Key.ID] = t
+		tn.bytes += t.Bytes
 		if t.Open > 0 {
 			b.work(t, 0)
 		}
-		b.records += int(h.Last)
-		b.last = max(b.last, h.LastPos)
+		b.records += int(t.Last)
+		b.last = max(b.last, t.LastPos)
 	}
+	return nil
 }
 
 // Unloaded returns up to which Seq the thread is not loaded, 0 if it is, or there is none.
@@ -77,13 +85,12 @@ func (b *Book) Load(key mesh.ThreadKey, parts []Part) {
 	t := b.find(key)
 	positions := make([]mesh.Pos, 0, t.Last)
 	var decisions map[mesh.Scope]mesh.Seq
-	var ids map[ID]mesh.Seq
 	for _, p := range parts {
 		positions = append(positions, p.Positions...)
-		decisions, ids = merge(decisions, p.Decisions), merge(ids, p.IDs)
+		decisions = merge(decisions, p.Decisions)
 	}
 	t.positions = append(positions, t.positions...)
-	t.decisions, t.ids, t.base = merge(decisions, t.decisions), merge(ids, t.ids), 0
+	t.decisions, t.loaded, t.base = merge(decisions, t.decisions), newRoll(parts), 0
 }
 
 // change notes that the thread is not what is kept.
@@ -113,18 +120,23 @@ func (b *Book) Changes() ([]Change, []Gone) {
 	for t := range b.dirty {
 		c := Change{Head: t.Head, Was: t.kept, of: t}
 		c.After, c.Positions = t.saved, t.positions[t.saved-t.base:]
-		c.Decisions, c.IDs = newer(t.decisions, t.saved), newer(t.ids, t.saved)
+		c.Decisions = newer(t.decisions, t.saved)
+		for id, seq := range t.ids {
+			if seq > t.saved {
+				c.IDs = append(c.IDs, IDAt{id, seq})
+			}
+		}
 		out = append(out, c)
 	}
 	return out, slices.Clone(b.gone)
 }
 
-func newer[K comparable](all map[K]mesh.Seq, after mesh.Seq) map[K]mesh.Seq {
-	var out map[K]mesh.Seq
+func newer(all map[mesh.Scope]mesh.Seq, after mesh.Seq) map[mesh.Scope]mesh.Seq {
+	var out map[mesh.Scope]mesh.Seq
 	for k, seq := range all {
 		if seq > after {
 			if out == nil {
-				out = map[K]mesh.Seq{}
+				out = map[mesh.Scope]mesh.Seq{}
 			}
 			out[k] = seq
 		}

@@ -40,6 +40,7 @@ type thread struct {
 	positions []mesh.Pos // of the records after base; of a draft, of the added ones
 	decisions map[mesh.Scope]mesh.Seq
 	ids       map[ID]mesh.Seq
+	loaded    *roll    // ids of the records that were loaded, which are not in ids
 	settled   mesh.Seq // of a draft: up to which nothing is left to do
 	newer     *thread  // in its tenant, the one touched after it; nil of the last
 	older     *thread  // and before it

@@ -1,0 +1,112 @@
+package digest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/state"
+	"agentmesh/mesh/store/mem"
+	"agentmesh/mesh/thread"
+	"agentmesh/mesh/thread/checkpoint"
+	"agentmesh/mesh/thread/digest"
+	"agentmesh/mesh/threadlog"
+)
+
+// What is kept of a long turn is damaged, of another log, in part or away: the task is that of
+// the log always, and what is kept of a deleted thread goes.
+func TestALongTaskIsThatOfItsLogWhateverIsKept(t *testing.T) {
+	values := mem.Open()
+	kv := state.New(values)
+	store := checkpoint.New(kv)
+	log := threadlog.New(mem.Open())
+	id := mesh.NewThreadID()
+	key := mesh.ThreadKey{Tenant: "acme", ID: id}
+	turn := mesh.NewExecutionID(id)
+	leg := mesh.NewExecutionID(id)
+	events := []*mesh.Event{
+		{Execution: turn, Actor: "node", Time: time.Unix(1, 0), Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "a", User: "ann"}}},
+		{Execution: turn, Actor: "node", Time: time.Unix(1, 0), Body: mesh.DispatchIssued{Child: mesh.Execution{ID: leg, Parent: turn, Kind: mesh.KindAgent, Agent: "a", User: "ann"}}},
+	}
+	for i := range 3*digest.Every + 100 {
+		events = append(events, &mesh.Event{Execution: leg, Actor: "agent:a", Time: time.Unix(2, 0), Body: mesh.ArtifactAppended{Append: i > 0,
+			Artifact: &a2apb.Artifact{ArtifactId: "x", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: fmt.Sprint(i, " ")}}}}}})
+	}
+	opens := threadlog.AppendOptions{Expect: map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(turn): 0, mesh.Scope(leg): 0}}
+	for len(events) > 0 {
+		n := min(len(events), 1000)
+		if _, err := log.Append(t.Context(), key, events[:n], opens); err != nil {
+			t.Fatal(err)
+		}
+		events, opens = events[n:], threadlog.AppendOptions{}
+	}
+	info, _, err := log.Info(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := thread.Long{Turn: turn, From: 1, To: info.Last}
+	task := func(k *digest.Keeper) *a2apb.Task {
+		s := thread.NewSnapshot(id, turn)
+		if at, err := k.Read(t.Context(), key, long, 0, func(e *mesh.Event) bool { s.Apply(e); return true }); err != nil || at != long.To {
+			t.Fatalf("read up to %d: %v", at, err)
+		}
+		out, _ := s.Task()
+		return out
+	}
+	chunks := func() (n int) {
+		if err := store.Chunks(t.Context(), key, string(turn), func(int64, int64) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	keeper := digest.New(log, store, slog.New(slog.DiscardHandler))
+	want := task(keeper)
+	if n := chunks(); n != 3 {
+		t.Fatalf("%d chunks are kept", n)
+	}
+	page, _, err := kv.List(context.WithoutCancel(t.Context()), state.Page{Kind: "thread.digest", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, harm := range map[string]func(){
+		"whole": func() {},
+		"the first is away": func() {
+			_ = kv.Delete(t.Context(), state.Key{Kind: "thread.digest", Name: page[0].Name}, state.AnyVersion)
+		},
+		"the second is damaged": func() {
+			_, _ = kv.Put(t.Context(), state.Key{Kind: "thread.digest", Name: page[1].Name}, []byte("damaged"), state.AnyVersion)
+		},
+		"the last is of another log": func() {
+			from := int64(2*digest.Every + 1)
+			other := append([]byte{1, 2}, make([]byte, 2)...) // at position 1, of nobody, without events
+			if err := store.SaveChunk(t.Context(), key, string(turn), from, from+digest.Every-1, other); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		harm()
+		for range 2 {
+			if !proto.Equal(want, task(keeper)) {
+				t.Errorf("%s: it is another task", name)
+			}
+		}
+		if n := chunks(); n != 3 {
+			t.Errorf("%s: %d chunks are kept after that", name, n)
+		}
+	}
+	if err := log.Delete(t.Context(), key, info.LastPos); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Forget(t.Context(), []mesh.ThreadKey{key}); err != nil {
+		t.Fatal(err)
+	}
+	if keeper.Keep(t.Context(), key, []thread.Long{long}); chunks() != 0 {
+		t.Error("something is kept of a deleted thread")
+	}
+}
