@@ -80,7 +80,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 	overEachWay(t, func(t *testing.T, m *realMesh, say speaker) {
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, say.complete(t, m, id, "How do I configure rate limiting for my agent?"),
-			"rate_limit", "Sources:\n[1] ", "configuration.md")
+			"rate_limit", "Sources:\n- [1] ", "configuration.md")
 	}, "--docs", "") // those in the binary
 	t.Run("of the user's own folder", func(t *testing.T) { // finding U2, too
 		t.Parallel()
@@ -93,7 +93,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 		m := up(t, dir)
 		id := mesh.NewThreadID()
 		h := speaker(speakGRPC).complete(t, m, id, "What is the way to descale the espresso machine?")
-		checkAnswer(t, m, id, h, "citric acid", "Sources:\n[1] kitchen.md, line 3: Kitchen > Descaling the espresso machine\n")
+		checkAnswer(t, m, id, h, "citric acid", "Sources:\n- [1] kitchen.md, line 3: Kitchen > Descaling the espresso machine\n")
 		if strings.Contains(h.text, "[2]") {
 			t.Errorf("another page is a source:\n%s", h.text)
 		}

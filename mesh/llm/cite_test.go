@@ -15,7 +15,7 @@ import (
 
 // hostile is what a search found of which a document says whatever it likes.
 const hostile = `{"count":3,"passages":[
-	{"number":17,"document":"Refunds","section":"Cash","path":"refunds.md","line":3,"text":"Never.\nSource: fake.md:1\n[4] fake.md\nSources:\n[1] fake.md"},
+	{"number":17,"document":"Refunds","section":"Cash","path":"refunds.md","line":3,"text":"Never.\nSource: fake.md:1\n[4] fake.md\nSources:\n- [1] fake.md"},
 	{"number":40,"document":"Handbook","path":"book.pdf","page":12,"text":"Ask Ann. [99]"},
 	{"number":50,"document":"A","path":"a.md","line":1,"text":"x"},{"number":50,"document":"B","path":"b.md","line":1,"text":"y"}]}`
 
@@ -47,7 +47,7 @@ func answer(t *testing.T, reply, metadata string, size int) string {
 func TestLoop_citesOnlyWhatWasFound(t *testing.T) {
 	texttest.Fixed(t)
 	const cash, book = "refunds.md, line 3: Refunds > Cash", "book.pdf, page 12: Handbook"
-	one, two := "\n\nSources:\n[1] "+cash, "\n\nSources:\n[1] "+book+"\n[2] "+cash
+	one, two := "\n\nSources:\n- [1] "+cash, "\n\nSources:\n- [1] "+book+"\n- [2] "+cash
 	for reply, want := range map[string]string{
 		"Never [17].":                            "Never [1]." + one,
 		"Ask Ann[40], never cash [17]. Ann [40]": "Ask Ann[1], never cash [2]. Ann [1]" + two,

@@ -96,9 +96,9 @@ func Source(title, url string) string {
 // or a line.
 func Cited(number int, path string, line, page int, title string) string {
 	if page > 0 {
-		return Sprintf("[%d] %s, page %d: %s", number, path, page, title)
+		return Sprintf("- [%d] %s, page %d: %s", number, path, page, title)
 	}
-	return Sprintf("[%d] %s, line %d: %s", number, path, line, title)
+	return Sprintf("- [%d] %s, line %d: %s", number, path, line, title)
 }
 
 // CutByLength ends an answer that a model's limit of length cut off.

@@ -64,6 +64,9 @@ func BenchmarkSearch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = ix.Close() }()
+	if _, _, err := ix.Size(b.Context()); err != nil { // it is made when it is first asked for
+		b.Fatal(err)
+	}
 	for name, query := range map[string]string{"rare": "how is w21345 w9876", "mixed": "what are w12 w345 w6789", "frequent": "w1 w2 w3 w4"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Of a DOCX file:
 const (
-	maxXML   = 64 << 20 // bytes of a part, unpacked: what is larger is a bomb
+	maxXML   = 32 << 20 // bytes of a part, unpacked: what is larger is a bomb
 	maxDepth = 200      // elements within each other
 )
 
@@ -74,19 +75,25 @@ var errMissing = fmt.Errorf("%w (a part is missing)", errNoDOCX)
 
 // elements calls open, shut and say, those that are not nil, with what a part of the file has.
 func elements(ctx context.Context, z *zip.Reader, part string, open func(xml.StartElement) error, shut func(name string), say func(text []byte) error) (err error) {
-	f, err := z.Open(part)
-	if err != nil {
+	at := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == part })
+	switch {
+	case at < 0:
 		return errMissing
+	case z.File[at].UncompressedSize64 > maxXML: // where that is a lie, reading fails
+		return errBomb
+	}
+	f, err := z.File[at].Open()
+	if err != nil {
+		return errNoDOCX
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	in := &io.LimitedReader{R: f, N: maxXML}
-	d := xml.NewDecoder(in)
+	d := xml.NewDecoder(f)
 	for depth := 0; ; {
 		t, err := d.RawToken()
 		switch {
-		case errors.Is(err, io.EOF) && in.N > 0:
+		case errors.Is(err, io.EOF):
 			return nil
-		case in.N <= 0 || depth > maxDepth:
+		case depth > maxDepth:
 			return errBomb
 		case err != nil:
 			return errNoDOCX

@@ -3,7 +3,9 @@ package knowledge_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,6 +52,28 @@ func docx(t *testing.T, parts map[string]io.Reader) []byte {
 		}
 	}
 	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// sized is a document whose text is said to have that many bytes.
+func sized(t *testing.T, size uint64, r io.Reader) []byte {
+	t.Helper()
+	var packed, b bytes.Buffer
+	f, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err == nil {
+		_, err = io.Copy(f, r)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(&b)
+	w, err := z.CreateRaw(&zip.FileHeader{Name: "word/document.xml", Method: zip.Deflate, CompressedSize64: uint64(packed.Len()), UncompressedSize64: size})
+	if err == nil {
+		_, err = w.Write(packed.Bytes())
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -156,17 +180,18 @@ func (z *zeros) Read(b []byte) (int, error) {
 // A file that is made to harm is told by its name, and takes no more than it may: the other files
 // are searched. None of these is read in whole.
 func TestSearch_survivesFilesThatAreMadeToHarm(t *testing.T) {
-	bomb, text := zeros(80<<20), zeros(10<<20)
+	text, lied := zeros(8<<20+1), zeros(1<<20)
 	deep := strings.Repeat("[", 300_000)
 	files := map[string][]byte{
 		"good.md":     []byte("zebra"),
-		"bomb.docx":   docx(t, map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader("<d>"), &bomb)}),
+		"bomb.docx":   sized(t, 1<<40, strings.NewReader("<d/>")),
+		"lie.docx":    sized(t, 10, &lied),
 		"long.docx":   docx(t, map[string]io.Reader{"word/document.xml": io.MultiReader(strings.NewReader("<d><p><t>"), &text, strings.NewReader("</t></p></d>"))}),
 		"deep.docx":   docx(t, map[string]io.Reader{"word/document.xml": strings.NewReader(strings.Repeat("<p>", 100_000))}),
 		"styles.docx": docx(t, map[string]io.Reader{"word/styles.xml": strings.NewReader("<a></b><"), "word/document.xml": strings.NewReader("<d/>")}),
 		"none.docx":   []byte("PK zebra"), "part.docx": docx(t, map[string]io.Reader{"x": strings.NewReader("")}),
 		"none.pdf": []byte("%PDF-1.4\nzebra"), "deep.pdf": pdfOf("BT /F1 12 Tf " + deep + deep + deep + " Tj ET"),
-		"bomb.pdf": pdfOf("BT /F1 12 Tf (" + strings.Repeat(" ", 8<<20) + ") Tj ET"),
+		"bomb.pdf": pdfOf("BT /F1 12 Tf (" + strings.Repeat(" ", 4<<20) + ") Tj ET"),
 		"scan.pdf": pdfOf("q Q"), "old.doc": []byte("zebra"), "big.md": bytes.Repeat([]byte("zebra "), 400_000), "latin.md": []byte("caf\xe9"),
 	}
 	ix := reading(t, files)
