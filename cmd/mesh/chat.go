@@ -29,7 +29,9 @@ type chat struct {
 	lines  <-chan terminal.Entry
 	// rich says that a person is at both ends, and term is their terminal,
 	// where it can be edited at, or nil.
+	// plain says that output is text as ever, with no word of what it cost.
 	rich   bool
+	plain  bool
 	term   *terminal.Terminal
 	thread string
 	// agent is addressed rather than main, or "".
@@ -77,7 +79,7 @@ keeps nothing, as --no-history does.`,
 		Args: nothing,
 		RunE: a.raw(func(ctx context.Context, args []string) error {
 			return a.connected(ctx, args, func(ctx context.Context, c *client, _ []string) error {
-				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent}
+				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent, plain: o.plain}
 				defer ch.listen(o)()
 				return ch.run(ctx)
 			})
@@ -345,6 +347,9 @@ func (c *chat) endTurn(ctx context.Context, t *turn, v *view, stopped bool) erro
 	}
 	if t.failed() {
 		c.failed = true
+	}
+	if c.rich && !c.plain {
+		c.client.tellCost(ctx, c.thread, t.task)
 	}
 	if stopped && !c.rich {
 		return errInterrupted

@@ -279,7 +279,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
-		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Blobs: n.blobURL, Digests: n.digests,
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Budgets: n.cfg.budgets(), Blobs: n.blobURL, Digests: n.digests,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)
@@ -378,7 +378,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("states", n.states.Run)
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
-	start("bytes", n.watchBytes)
+	start("quotas", n.watchQuotas)
 	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
 		start("push", n.push.Run)
 	}

@@ -36,7 +36,9 @@ func (s *Sum) parts() [7]*int64 {
 func (s Sum) Add(o Sum) Sum {
 	more := o.parts()
 	for i, n := range s.parts() {
-		*n += *more[i]
+		if *n += *more[i]; *n < 0 { // more than there is: somebody says what cannot be
+			*n = math.MaxInt64
+		}
 	}
 	return s
 }
