@@ -29,10 +29,10 @@ type chat struct {
 	lines  <-chan terminal.Entry
 	// rich says that a person is at both ends, and term is their terminal,
 	// where it can be edited at, or nil.
-	// plain says that output is text as ever, with no word of what it cost.
-	rich   bool
-	plain  bool
-	term   *terminal.Terminal
+	rich bool
+	term *terminal.Terminal
+	// costs says that the person is told what answers cost.
+	costs  bool
 	thread string
 	// agent is addressed rather than main, or "".
 	agent string
@@ -79,7 +79,8 @@ keeps nothing, as --no-history does.`,
 		Args: nothing,
 		RunE: a.raw(func(ctx context.Context, args []string) error {
 			return a.connected(ctx, args, func(ctx context.Context, c *client, _ []string) error {
-				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent, plain: o.plain}
+				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent}
+				ch.costs = ch.rich && !o.plain && a.getenv("TERM") != "dumb"
 				defer ch.listen(o)()
 				return ch.run(ctx)
 			})
@@ -348,7 +349,7 @@ func (c *chat) endTurn(ctx context.Context, t *turn, v *view, stopped bool) erro
 	if t.failed() {
 		c.failed = true
 	}
-	if c.rich && !c.plain {
+	if c.costs {
 		c.client.tellCost(ctx, c.thread, t.task)
 	}
 	if stopped && !c.rich {

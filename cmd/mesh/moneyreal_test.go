@@ -58,7 +58,7 @@ func TestMoneyIsShownAndBounded(t *testing.T) {
 	for _, args := range [][]string{{"threads", "show", id}, {"threads", "show", id, "--tree"}} {
 		m.mesh(args...).want(t, exitOK, "in all 8,400 tokens, $0.0120")
 	}
-	m.mesh("send", "Once more", "--thread", id).want(t, exitFailure, "US dollars for models in this conversation is reached ($0.012 of $0.012); ", "a new conversation, or an operator who raises limits.thread_cost")
+	m.mesh("send", "Once more", "--thread", id).want(t, exitFailure, "what models may cost in this conversation is reached ($0.012 of $0.012); ", "a new conversation, or an operator who raises limits.thread_cost")
 
 	m.kill9()
 	m = upWith(t, dir, model.env())

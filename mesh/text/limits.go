@@ -15,7 +15,7 @@ var counts = map[string]string{
 	"agent.children":     "agents that one agent dispatches",
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
-	"thread.cost":        "US dollars for models in this conversation",
+	"thread.cost":        "what models may cost in this conversation",
 
 	"orchestrator.max_budget":            "seconds for agents that were dispatched",
 	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
@@ -25,19 +25,19 @@ var counts = map[string]string{
 	"turns.queued":                       "conversations that wait until this node works on them",
 
 	"model.tokens": "tokens that are left for a step of the model",
-	"model.cost":   "US dollars that are left for a step of the model",
+	"model.cost":   "what a step of the model may cost",
 
 	"agent.budget.agents": "agents in the budget of this task",
 	"agent.budget.calls":  "skill calls in the budget of this task",
 	"agent.budget.tokens": "tokens in the budget of this task",
-	"agent.budget.cost":   "US dollars in the budget of this task",
+	"agent.budget.cost":   "what models may cost for this task",
 
 	"user.threads":      "conversations of this user",
 	"user.agents":       "agents at work for this user",
 	"user.dispatches":   "agents dispatched for this user within a day",
 	"user.schedules":    "schedules of this user",
 	"user.tokens":       "tokens of this user within a day",
-	"user.cost":         "US dollars for models of this user within a day",
+	"user.cost":         "what models may cost for this user within a day",
 	"user.requests":     "requests at once of this user",
 	"tenant.bytes":      "bytes that are kept of conversations of this tenant",
 	"tenant.threads":    "conversations of this tenant",
@@ -45,7 +45,7 @@ var counts = map[string]string{
 	"tenant.dispatches": "agents dispatched for this tenant within a day",
 	"tenant.schedules":  "schedules of this tenant",
 	"tenant.tokens":     "tokens of this tenant within a day",
-	"tenant.cost":       "US dollars for models of this tenant within a day",
+	"tenant.cost":       "what models may cost for this tenant within a day",
 }
 
 // Dollars are micro-dollars as people read them, exactly, and with cents.

@@ -52,7 +52,7 @@ func TestAmountsAreInDollars(t *testing.T) {
 			t.Errorf("%d: %s, want %s", micro, got, want)
 		}
 	}
-	if got := text.LimitReached("user.cost", 20_010_000, 20_000_000); got != "The limit of US dollars for models of this user within a day is reached ($20.01 of $20.00)" {
+	if got := text.LimitReached("user.cost", 20_010_000, 20_000_000); got != "The limit of what models may cost for this user within a day is reached ($20.01 of $20.00)" {
 		t.Error(got)
 	}
 }
