@@ -274,8 +274,8 @@ func TestASecondMeshOnTheSameDataSaysWhoHasIt(t *testing.T) {
 	up(t, m.dir).mesh("threads", "list").succeeds(t)
 }
 
-// A folder for data, skills or documents may have any name, and those that do
-// not exist are made or replaced by what the binary has.
+// A folder for data, skills or documents may have any name; that of data is made, and without
+// others what the binary has serves.
 func TestOddFoldersWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -283,7 +283,7 @@ func TestOddFoldersWork(t *testing.T) {
 	if err := os.Mkdir(odd, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m := up(t, odd, "--data", "a b/c;d/data", "--skills", "none", "--docs", "none")
+	m := up(t, odd, "--data", "a b/c;d/data", "--skills", "", "--docs", "")
 	m.mesh("send", "How do I configure rate limiting?").succeeds(t)
 	id := mesh.NewThreadID()
 	m.mesh("send", "--thread", id, "Email \"all is well\" to bob@example.com")

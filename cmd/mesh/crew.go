@@ -151,8 +151,8 @@ func (c *crew) lacking(a *roster.Agent) string {
 // there is nothing in that of documents: others, which the binary has, would serve in silence.
 func missingFolders(cfg *node.Config) (problems []error) {
 	for _, f := range []struct{ field, dir string }{{"skills", cfg.Skills}, {"docs", cfg.Docs}} {
-		if cfg.Origin(f.field) == "" {
-			continue // the default, for which the binary has a copy
+		if cfg.Origin(f.field) == "" || f.dir == "" {
+			continue // the binary has a copy
 		}
 		inside, err := os.ReadDir(f.dir)
 		why := "is empty; put documents there"

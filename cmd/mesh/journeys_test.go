@@ -81,7 +81,7 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, say.complete(t, m, id, "How do I configure rate limiting for my agent?"),
 			"rate_limit", "Sources: ", "configuration.md")
-	}, "--docs", "those in the binary") // as there is no such folder
+	}, "--docs", "") // those in the binary
 	t.Run("of the user's own folder", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

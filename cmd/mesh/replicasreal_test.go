@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -51,7 +52,7 @@ func TestProcessesOfOneAgentStandInForOneAnother(t *testing.T) {
 	answers(1)
 	all[0].kill9()
 	answers(6)
-	m.mesh("agent", "run", "knowledge", "--name", "handbook", "--docs", "handbook").fails(t, exitFailure, "each registers as a replica")
+	m.mesh("agent", "run", "knowledge", "--name", "handbook", "--docs", filepath.Join(m.dir, "handbook")).fails(t, exitFailure, "each registers as a replica")
 	all[1].signal(syscall.SIGTERM)
 	if code := all[1].wait(); code != exitOK {
 		t.Errorf("exit code %d; stderr: %s", code, all[1].stderr.String())

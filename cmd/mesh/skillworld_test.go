@@ -224,6 +224,7 @@ func (c *setClock) now() time.Time   { return *c.Load() }
 // upHere is up in the test's own process, by a clock of the test's.
 func upHere(t *testing.T, dir string, now func() time.Time) *realMesh {
 	t.Helper()
+	fewDocs(t, dir)
 	p := &process{t: t, ended: make(chan struct{})}
 	a := &app{stdin: strings.NewReader(""), stdout: &p.stdout, stderr: &p.stderr, getenv: func(string) string { return "" },
 		interrupts: make(chan os.Signal), uninstall: func() {}, now: now, after: time.After}

@@ -27,13 +27,14 @@ type kid struct {
 	rows int
 }
 
-// child is the kid that has the key, if one has.
+// child is the kid that has the key, if one has. The first key is not looked at: what is below it
+// may be in the first kid, and then the second one's key, too.
 func (n *node) child(key string) int {
-	i, is := slices.BinarySearch(n.keys, key)
-	if !is {
-		i--
+	i, is := slices.BinarySearch(n.keys[1:], key)
+	if is {
+		i++
 	}
-	return max(i, 0)
+	return i
 }
 
 func (n *node) rows() (all int) {

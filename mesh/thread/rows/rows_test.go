@@ -76,6 +76,33 @@ func TestATableIsAsASortedMapIs(t *testing.T) {
 	})
 }
 
+// What comes before all that a page has left, when its first part was deleted, splits it as
+// anything does: of each page the first key says nothing.
+func TestWhatComesBeforeAllThatIsLeftIsFound(t *testing.T) {
+	table := rows.New(pages{})
+	put := func(form string, from, to int) {
+		for i := from; i < to; i++ {
+			table.Put(fmt.Sprintf(form, i), "")
+		}
+	}
+	put("m%03d", 0, 200)
+	put("m%03d+", 32, 52) // so much that what is left before it is not put to it
+	for i := range 32 {
+		table.Delete(fmt.Sprintf("m%03d", i))
+	}
+	put("a%03d", 0, 100)
+	n := 0
+	for k := range table.Range("", "\xff") {
+		if _, ok := table.Get(k); !ok {
+			t.Errorf("%q is not found", k)
+		}
+		n++
+	}
+	if n != 200+20-32+100 {
+		t.Errorf("there are %d", n)
+	}
+}
+
 func compare(t *rapid.T, table *rows.Table, want map[string]string, from, to string) {
 	t.Helper()
 	got := map[string]string{}
