@@ -41,6 +41,7 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
 		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
+		meshv1.ThreadService_ListUsage_FullMethodName:    {Action: mesh.ActReadOwn},
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true, Resource: "thread_id"},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_ImportThread_FullMethodName: {Action: mesh.ActAdminTenant, Audit: true, Resource: "thread_id"},
@@ -102,8 +103,8 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.IdentityService_JoinAgent_FullMethodName:        {Open: true},
 		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
 
-		meshv1.NodeService_ListAlarms_FullMethodName: {Action: mesh.ActAdminNode},
-		meshv1.NodeService_BackupData_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
+		meshv1.NodeService_ListAlarms_FullMethodName:  {Action: mesh.ActAdminNode},
+		meshv1.NodeService_BackupData_FullMethodName:  {Action: mesh.ActAdminNode, Audit: true},
 		meshv1.NodeService_ListTenants_FullMethodName: {Action: mesh.ActAdminNode},
 		// The tenant is the caller's, as the record says.
 		meshv1.NodeService_ExportTenant_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
