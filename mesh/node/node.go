@@ -52,8 +52,6 @@ import (
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
-	"agentmesh/mesh/thread/checkpoint"
-	"agentmesh/mesh/thread/digest"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/turn"
@@ -112,34 +110,33 @@ type node struct {
 	log       *threadlog.Log
 	states    *cache.States
 
-	checkpoints *checkpoint.Store
-	digests     *digest.Keeper
-	kv          *state.KV
-	signer      *grant.Signer
-	verifier    *grant.Verifier
-	audit       *audit.Recorder
-	mcp         *mcp.Handler // nil if it is not offered
-	alarms      *alarm.Set
-	ready       *readiness
-	auth        rpc.Authenticator
-	logins      rpc.Limiter
-	tokens      *auth.Tokens     // nil but under auth tokens
-	oidc        *oidc.Issuers    // nil but under auth oidc
-	revoked     *revocation.List // and who is being erased
-	policies    *policy.Source   // nil for none
-	limiter     rpc.Limiter
-	agents      *registry.Registry
-	issuer      *issuer
-	pool        *rpc.Pool
-	skills      *skill.Library
-	runner      *runs.Runner
-	schedules   *runs.Scheduler // nil if they are off
-	tasks       *tasks.Index
-	quotas      *quota.Keeper
-	places      *admission.Places
-	turns       *turn.Runner
-	edge        *edge.Edge
-	contexts    *a2a.Contexts
+	made
+	kv        *state.KV
+	signer    *grant.Signer
+	verifier  *grant.Verifier
+	audit     *audit.Recorder
+	mcp       *mcp.Handler // nil if it is not offered
+	alarms    *alarm.Set
+	ready     *readiness
+	auth      rpc.Authenticator
+	logins    rpc.Limiter
+	tokens    *auth.Tokens     // nil but under auth tokens
+	oidc      *oidc.Issuers    // nil but under auth oidc
+	revoked   *revocation.List // and who is being erased
+	policies  *policy.Source   // nil for none
+	limiter   rpc.Limiter
+	agents    *registry.Registry
+	issuer    *issuer
+	pool      *rpc.Pool
+	skills    *skill.Library
+	runner    *runs.Runner
+	schedules *runs.Scheduler // nil if they are off
+	tasks     *tasks.Index
+	quotas    *quota.Keeper
+	places    *admission.Places
+	turns     *turn.Runner
+	edge      *edge.Edge
+	contexts  *a2a.Contexts
 
 	tokensEnded func() // called when tokens have ended, once they are looked at
 
@@ -362,26 +359,6 @@ func (n *node) serve(ctx context.Context) (err error) {
 	n.stopWeb(ctx, web)
 	server.Leave(closeTime / 4)
 	return err
-}
-
-// startParts starts what works in the background.
-func (n *node) startParts(start func(name string, run func(context.Context) error), server *rpc.Server) {
-	n.startLogins(start, server)
-	start("tls", n.transport.Run)
-	start("registry", n.agents.Run)
-	start("skills", n.skills.Run)
-	for _, source := range n.opts.Sources {
-		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
-	}
-	start("store", n.watchStore)
-	start("log", n.log.Run)
-	start("states", n.states.Run)
-	start("tasks", n.tasks.Run)
-	start("retention", n.keepThreads)
-	start("bytes", n.watchBytes)
-	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
-		start("push", n.push.Run)
-	}
 }
 
 // drainTurns takes no more messages and lets what runs end, within the grace period; not if
