@@ -28,7 +28,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("states", n.states.Run)
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
-	start("bytes", n.watchBytes)
+	start("quotas", n.watchQuotas)
 	if on(n.cfg.ModelProbe) {
 		start("models", func(ctx context.Context) error { return n.watchModels(ctx, n.cfg.Endpoints()) })
 	}
