@@ -20,7 +20,7 @@ func library(n int) fstest.MapFS {
 		var b strings.Builder
 		fmt.Fprintf(&b, "# Document %d\n", i)
 		for s := range 5 {
-			fmt.Fprintf(&b, "\n## Part w%d w%d\n\n", words.Uint64(), s)
+			fmt.Fprintf(&b, "\n## Part %d of w%d\n\n", s, words.Uint64())
 			for range 120 {
 				fmt.Fprintf(&b, "w%d ", words.Uint64())
 			}

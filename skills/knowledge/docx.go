@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Of a DOCX file:
+// Bounds of a DOCX file.
 const (
 	maxXML   = 32 << 20 // bytes of a part, unpacked: what is larger is a bomb
 	maxDepth = 200      // elements within each other
@@ -36,7 +36,6 @@ type paper struct {
 	item   bool
 	row    []string
 	state  int
-	err    error
 }
 
 func readDOCX(ctx context.Context, _ *Index, file string, data []byte) (*document, error) {

@@ -185,7 +185,7 @@ func id(file string, place, part int) string {
 	return fmt.Sprintf("%s\x00%09d\x00%d", file, place, part)
 }
 
-// fileOf is the path in an id.
+// place is what an id is made of.
 func place(id string) (file string, at int) {
 	file, rest, _ := strings.Cut(id, "\x00")
 	number, _, _ := strings.Cut(rest, "\x00")
@@ -271,9 +271,9 @@ func (ix *Index) Search(ctx context.Context, query string, limit int) (found []P
 			continue
 		}
 		p := Passage{Document: h.Texts[0], Section: h.Texts[1], Text: flow(textindex.Excerpt(h.Texts[2], words)), Score: rank[h.ID], Share: h.Share}
-		n := 0
 		p.Path, p.Line = place(h.ID)
-		if p.Number, n = binary.Uvarint(h.Data); len(h.Data) > n {
+		number, n := binary.Uvarint(h.Data)
+		if p.Number = number; len(h.Data) > n { // see tag
 			p.Line, p.Page = 0, p.Line
 		}
 		found = append(found, p)
