@@ -51,7 +51,7 @@ func (n *node) drain() time.Duration {
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
 	ready := make(chan error, len(n.opts.Builtins))
 	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Budgets: n.cfg.budgets(), Logger: n.logger.With("agent", b.Name)})
+		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Budgets: n.cfg.budgets(), Alarms: n.alarms, Logger: n.logger.With("agent", b.Name)})
 		if err != nil {
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}

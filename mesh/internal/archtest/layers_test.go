@@ -141,7 +141,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
+		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/alarm", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -214,6 +214,7 @@ var fences = map[string]fence{
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
+	"github.com/ledongthuc/pdf":                 {homes: []string{"skills/knowledge"}},
 	"github.com/cedar-policy/cedar-go":          {homes: []string{"mesh/security/policy"}},
 	"github.com/clipperhouse/displaywidth":      {homes: []string{"cmd/mesh/terminal"}},
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},
