@@ -25,10 +25,10 @@ func (l *Log) Scan(ctx context.Context, after mesh.Pos, limit int) ([]Placed, er
 }
 
 // ScanDecisions is Scan for readers who want decisions, and what models replied within
-// the last [Day]. Of other events they learn the place, but may find them without a
+// the last days. Of other events they learn the place, but may find them without a
 // body: nobody decodes them for it.
-func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
-	since := l.now().Add(-Day)
+func (l *Log) ScanDecisions(ctx context.Context, after mesh.Pos, limit, days int) ([]Placed, error) {
+	since := l.now().Add(-time.Duration(days) * Day)
 	return l.scan(ctx, after, limit, func(r Record) bool { return r.Decision || eventpb.RepliedSince(r.Data, since) })
 }
 
@@ -38,7 +38,7 @@ func (l *Log) ScanTenant(ctx context.Context, tenant mesh.TenantID, after mesh.P
 	return l.scan(ctx, after, limit, func(r Record) bool { return r.Thread.Tenant == tenant })
 }
 
-// Day is for how long it is counted what was used.
+// Day is for how long it is counted for quotas what was used.
 const Day = 24 * time.Hour
 
 func (l *Log) scan(ctx context.Context, after mesh.Pos, limit int, wanted func(Record) bool) ([]Placed, error) {
@@ -104,9 +104,11 @@ func (l *Log) FollowAll(ctx context.Context, after mesh.Pos) iter.Seq2[Placed, e
 	return l.follow(ctx, after, l.Scan)
 }
 
-// FollowDecisions is to FollowAll as ScanDecisions is to Scan.
+// FollowDecisions is to FollowAll as ScanDecisions is to Scan, with replies of the last [Day].
 func (l *Log) FollowDecisions(ctx context.Context, after mesh.Pos) iter.Seq2[Placed, error] {
-	return l.follow(ctx, after, l.ScanDecisions)
+	return l.follow(ctx, after, func(ctx context.Context, after mesh.Pos, limit int) ([]Placed, error) {
+		return l.ScanDecisions(ctx, after, limit, 1)
+	})
 }
 
 func (l *Log) follow(ctx context.Context, after mesh.Pos, scan func(context.Context, mesh.Pos, int) ([]Placed, error)) iter.Seq2[Placed, error] {

@@ -182,7 +182,7 @@ func (x *Index) step(ctx context.Context) (bool, error) {
 		return false, mesh.Wrap(op, err)
 	}
 	defer release()
-	page, err := x.log.ScanDecisions(ctx, x.position(), pageSize)
+	page, err := x.log.ScanDecisions(ctx, x.position(), pageSize, SumDays)
 	if err != nil {
 		return false, mesh.Wrap(op, err)
 	}

@@ -63,7 +63,8 @@ func (s Sum) encode() string {
 }
 
 func (x *Index) sum(row string) (s Sum) {
-	b := []byte(row)
+	var room [7 * binary.MaxVarintLen64]byte // on the stack
+	b := room[:copy(room[:], row)]
 	for _, n := range s.parts() {
 		v, used := binary.Varint(b)
 		if used <= 0 {
@@ -257,9 +258,16 @@ func (x *Index) caughtUp(ctx context.Context, t mesh.TenantID) error {
 }
 
 func (x *Index) addUp(ctx context.Context, q Sums) (map[string]Sum, error) {
-	all, at, to := map[string]Sum{}, q.prefix(), rows.Beyond(q.prefix())
+	type subject struct {
+		day  int64
+		name string
+	}
+	all, at, to := map[subject]Sum{}, q.prefix(), rows.Beyond(q.prefix())
 	add := func(_ string, k sumKey, s Sum) {
-		of := q.of(k)
+		of := subject{name: q.of(k)}
+		if q.By == ByDay {
+			of.day = k.day
+		}
 		all[of] = all[of].Add(s)
 	}
 	for at < to {
@@ -270,7 +278,14 @@ func (x *Index) addUp(ctx context.Context, q Sums) (map[string]Sum, error) {
 		at = x.walk(at, to, sumsAtOnce, span{dayOf(q.First), dayOf(q.Last)}, add)
 		x.mu.Unlock()
 	}
-	return all, nil
+	sums := make(map[string]Sum, len(all))
+	for of, s := range all {
+		if q.By == ByDay {
+			of.name = time.Unix(of.day*int64(threadlog.Day/time.Second), 0).UTC().Format(time.DateOnly)
+		}
+		sums[of.name] = s
+	}
+	return sums, nil
 }
 
 func (q Sums) prefix() string {
@@ -287,7 +302,7 @@ func (q Sums) prefix() string {
 	return rowKey(sort, q.Tenant, q.User)
 }
 
-// of is of what the sum is that is wanted.
+// of is of what the sum is that is wanted; "" of days.
 func (q Sums) of(k sumKey) string {
 	agent, model := cutName(k.rest)
 	switch q.By {
@@ -302,5 +317,5 @@ func (q Sums) of(k sumKey) string {
 	case ByTenant:
 		return string(k.tenant)
 	}
-	return time.Unix(k.day*int64(threadlog.Day/time.Second), 0).UTC().Format(time.DateOnly)
+	return ""
 }

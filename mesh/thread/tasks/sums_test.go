@@ -82,7 +82,11 @@ func TestSumsAreThoseOfAllReplies(t *testing.T) {
 				}
 			}
 		}
-		for _, x := range []*tasks.Index{f.index, f.newIndex(key)} {
+		later, err := tasks.New(threadlog.New(f.store, threadlog.WithClock(func() time.Time { return begin.AddDate(0, 0, tasks.SumDays-1) })), key, nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, x := range []*tasks.Index{f.index, f.newIndex(key), later} {
 			for _, by := range allBy {
 				if diff := cmp.Diff(want[by], sums(rt, x, by)); diff != "" {
 					rt.Fatalf("by %s (-want +got):\n%s", by, diff)
@@ -195,5 +199,56 @@ func TestNamesOfModelsAreBounded(t *testing.T) {
 	by := sums(t, f.index, tasks.ByModel)
 	if len(by) != 65 || by[""].Prompt != 36 || sums(t, f.index, tasks.ByAgent)["main"].Prompt != 100 {
 		t.Errorf("there are %d, of which without a name %+v", len(by), by[""])
+	}
+}
+
+// BenchmarkSums reads the replies of a log into an index, and makes reports of a month of 1,000
+// users with three agents each: of the whole tenant, and of one user.
+func BenchmarkSums(b *testing.B) {
+	const users = 1000
+	fill := func(b *testing.B, replies int) *folder {
+		f := newFolder(b)
+		f.log = threadlog.New(f.store)
+		for u := range users {
+			k := mesh.ThreadKey{Tenant: "a", ID: mesh.NewThreadID()}
+			turn := mesh.NewExecutionID(k.ID)
+			user := fmt.Sprint("user ", u)
+			events := []*mesh.Event{{Time: begin, Execution: turn, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "main", User: user}}}}
+			expect := map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(turn): 0}
+			for a := range 3 {
+				x := mesh.NewExecutionID(k.ID)
+				events = append(events, &mesh.Event{Time: begin, Execution: turn, Body: mesh.DispatchIssued{Child: mesh.Execution{ID: x, Parent: turn, Kind: mesh.KindAgent, Agent: fmt.Sprint("agent ", a), User: user}}})
+				for r := range replies / users / 3 {
+					events = append(events, &mesh.Event{Time: begin.AddDate(0, 0, r%30), Execution: x, Body: mesh.ModelReplied{Model: "m", Usage: mesh.Usage{Prompt: 1000, Completion: 100, Cost: 0.001}}})
+				}
+			}
+			if _, err := f.log.Append(b.Context(), k, events, threadlog.AppendOptions{Expect: expect}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		f.index = f.newIndex(key)
+		return f
+	}
+	b.Run("read", func(b *testing.B) {
+		f := fill(b, max(b.N, 3*users))
+		b.ReportAllocs()
+		b.ResetTimer()
+		if err := f.index.Catch(b.Context(), "a"); err != nil {
+			b.Fatal(err)
+		}
+	})
+	f := fill(b, 90*users)
+	for name, q := range map[string]tasks.Sums{
+		"tenant": {Tenant: "a", All: true, First: begin, Last: begin.AddDate(0, 0, 29), By: tasks.ByDay},
+		"user":   {Tenant: "a", User: "user 7", First: begin, Last: begin.AddDate(0, 0, 29), By: tasks.ByDay},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := f.index.Sums(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
