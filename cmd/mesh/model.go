@@ -74,6 +74,9 @@ func (e equipped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 	return e.Model.Generate(ctx, &asked)
 }
 
+// Sees reports whether the model takes pictures.
+func (e equipped) Sees() bool { return llm.Sees(e.Model) }
+
 // newMind returns the model that the operator chose, with those that are asked
 // when it fails; the offline planner if there is none. With private, what the endpoints
 // say of a failure is for the log alone.
@@ -88,11 +91,11 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 		return out, nil
 	}
 	var all []fallback.Named
-	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools}}, m.Fallbacks...)
+	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools, Pictures: m.Pictures}}, m.Fallbacks...)
 	for i, end := range ends {
 		name := end.Name + " at " + mesh.PublicURL(end.URL)
 		c, err := openai.New(openai.Config{
-			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), NativeTools: end.NativeTools, Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
+			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), NativeTools: end.NativeTools, Pictures: end.Pictures, Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
 		})
 		switch {
 		case err != nil && i > 0:
@@ -131,6 +134,9 @@ func (f fitted) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 
 // Offers reports whether the model has the native tool.
 func (f fitted) Offers(tool string) bool { return llm.Offers(f.Model, tool) }
+
+// Sees reports whether the model takes pictures.
+func (f fitted) Sees() bool { return llm.Sees(f.Model) }
 
 // budgetOf is how the window of the model of that name is shared out. What the
 // operator says of windows is about model.name, and about models that nobody
