@@ -49,7 +49,7 @@ func (s *Blobs) UploadBlob(stream grpc.ClientStreamingServer[meshv1.UploadBlobRe
 		}
 	}
 	b := mesh.Blob{Hash: req.GetSha256(), Size: req.GetSize()}
-	to, err := s.store.Upload(key, call.Principal.User, b, req.GetOffset())
+	to, err := s.store.Upload(ctx, key, call.Principal.User, b, req.GetOffset())
 	if err != nil {
 		return mesh.Wrap(op, err)
 	}

@@ -21,7 +21,7 @@ func BenchmarkFile(b *testing.B) {
 		b.Fatal(err)
 	}
 	upload := func(key mesh.ThreadKey) error {
-		u, err := s.Upload(key, "ann", of, 0)
+		u, err := s.Upload(b.Context(), key, "ann", of, 0)
 		if err != nil {
 			return err
 		}

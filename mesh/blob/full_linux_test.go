@@ -22,7 +22,7 @@ func TestAnUploadGoesOnWhenAFullDiskHasRoomAgain(t *testing.T) {
 	}
 	data := bytes.Repeat([]byte("x"), 1<<20)
 	b := blobOf(data)
-	u, err := h.Upload(one, "ann", b, 0)
+	u, err := h.Upload(t.Context(), one, "ann", b, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestAnUploadGoesOnWhenAFullDiskHasRoomAgain(t *testing.T) {
 	if n == 0 || n == b.Size || whole {
 		t.Fatalf("%d bytes are there, %v", n, whole)
 	}
-	if u, err = h.Upload(one, "ann", b, n); err == nil {
+	if u, err = h.Upload(t.Context(), one, "ann", b, n); err == nil {
 		_, err = u.Write(data[n:])
 	}
 	if err == nil {

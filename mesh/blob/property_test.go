@@ -33,7 +33,7 @@ func TestBytesAreThereAsLongAsAnEventRefersToThem(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"upload": func(rt *rapid.T) { h.upload(key.Draw(rt, "thread"), user.Draw(rt, "user"), data.Draw(rt, "data")) },
 			"half": func(rt *rapid.T) {
-				if u, err := h.Upload(key.Draw(rt, "thread"), user.Draw(rt, "user"), blobOf(contents[1]), 0); err == nil {
+				if u, err := h.Upload(t.Context(), key.Draw(rt, "thread"), user.Draw(rt, "user"), blobOf(contents[1]), 0); err == nil {
 					_, _ = u.Write(contents[1][:100])
 					u.Close()
 				}
@@ -159,7 +159,7 @@ func TestAnUploadTakesTheMemoryOfAPiece(t *testing.T) {
 	b := mesh.Blob{Hash: hex.EncodeToString(sum.Sum(nil)), Size: size}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	u, err := s.Upload(one, "ann", b, 0)
+	u, err := s.Upload(t.Context(), one, "ann", b, 0)
 	for range size / len(piece) {
 		if err == nil {
 			_, err = u.Write(piece)

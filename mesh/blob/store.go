@@ -168,6 +168,10 @@ func (s *Store) found(key mesh.ThreadKey, name string, st fs.FileInfo) {
 		s.add(key, &item{blob: mesh.Blob{Hash: name, Size: st.Size()}})
 		return
 	}
+	if name == lateName {
+		s.later = append(s.later, key)
+		return
+	}
 	base, whole := strings.CutSuffix(name, newSuffix)
 	base, part := strings.CutSuffix(base, partSuffix)
 	hash, user, ok := strings.Cut(base, ".")
@@ -229,7 +233,8 @@ func (s *Store) drop(key mesh.ThreadKey, hash string) {
 func (s *Store) clear(key mesh.ThreadKey) {
 	if sh := s.threads[key]; sh != nil && len(sh.held)+len(sh.uploads) == 0 {
 		delete(s.threads, key)
-		_ = os.Remove(s.folder(key)) // what is in it by another hand stays
+		_ = os.Remove(filepath.Join(s.folder(key), lateName)) // it may not be there
+		_ = os.Remove(s.folder(key))                          // what is in it by another hand stays
 	}
 }
 

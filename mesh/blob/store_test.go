@@ -60,7 +60,7 @@ func blobOf(data []byte) mesh.Blob {
 func (h *house) upload(key mesh.ThreadKey, user string, data []byte) mesh.Blob {
 	h.t.Helper()
 	b := blobOf(data)
-	u, err := h.Upload(key, user, b, 0)
+	u, err := h.Upload(h.t.Context(), key, user, b, 0)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func errorsOf(errs ...error) error {
 
 func (h *house) files() (all []string) {
 	_ = filepath.WalkDir(h.dir, func(at string, d os.DirEntry, _ error) error {
-		if !d.IsDir() {
+		if !d.IsDir() && d.Name() != "deleted" {
 			all = append(all, filepath.Base(at))
 		}
 		return nil
@@ -213,7 +213,7 @@ func TestAnUploadGoesOnWhereItWasCutOff(t *testing.T) {
 	h := newHouse(t)
 	data := bytes.Repeat([]byte("0123456789"), 5000)
 	b := blobOf(data)
-	u, err := h.Upload(one, "ann", b, 0)
+	u, err := h.Upload(t.Context(), one, "ann", b, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestAnUploadGoesOnWhereItWasCutOff(t *testing.T) {
 	if n, whole := h.Received(one, "ann", b.Hash); n != 20_000 || whole {
 		t.Errorf("while it is written %d bytes have come, %v", n, whole)
 	}
-	if _, err := h.Upload(one, "ann", b, 0); !mesh.IsCode(err, mesh.Conflict) {
+	if _, err := h.Upload(t.Context(), one, "ann", b, 0); !mesh.IsCode(err, mesh.Conflict) {
 		t.Errorf("a second writer: %v", err)
 	}
 	if err := u.Commit(t.Context()); !mesh.IsCode(err, mesh.Precondition) {
@@ -234,10 +234,10 @@ func TestAnUploadGoesOnWhereItWasCutOff(t *testing.T) {
 	if n != 20_000 || whole {
 		t.Fatalf("%d bytes have come, %v", n, whole)
 	}
-	if _, err := h.Upload(one, "ann", b, n+1); !mesh.IsCode(err, mesh.Precondition) || mesh.FieldOf(err) != "offset" {
+	if _, err := h.Upload(t.Context(), one, "ann", b, n+1); !mesh.IsCode(err, mesh.Precondition) || mesh.FieldOf(err) != "offset" {
 		t.Errorf("it goes on after a hole: %v", err)
 	}
-	if u, err = h.Upload(one, "ann", b, n-5000); err != nil { // who is not sure sends some again
+	if u, err = h.Upload(t.Context(), one, "ann", b, n-5000); err != nil { // who is not sure sends some again
 		t.Fatal(err)
 	}
 	if _, err := u.Write(data[n-5000:]); err != nil {
@@ -264,7 +264,7 @@ func TestAnUploadGoesOnWhereItWasCutOff(t *testing.T) {
 func TestBytesThatAreNotWhatTheirHashSaysAreNotTaken(t *testing.T) {
 	h := newHouse(t)
 	b := blobOf([]byte("hello"))
-	u, err := h.Upload(one, "ann", b, 0)
+	u, err := h.Upload(t.Context(), one, "ann", b, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestBytesThatAreNotWhatTheirHashSaysAreNotTaken(t *testing.T) {
 		t.Errorf("there is %v, %d bytes", left, h.Bytes("acme"))
 	}
 	for _, bad := range []mesh.Blob{{Hash: "../" + strings.Repeat("a", 61), Size: 1}, {Hash: strings.ToUpper(b.Hash), Size: 1}, {Hash: b.Hash, Size: -1}} {
-		if _, err := h.Upload(one, "ann", bad, 0); !mesh.IsCode(err, mesh.Invalid) {
+		if _, err := h.Upload(t.Context(), one, "ann", bad, 0); !mesh.IsCode(err, mesh.Invalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -288,23 +288,23 @@ func TestBytesThatAreNotWhatTheirHashSaysAreNotTaken(t *testing.T) {
 // What a tenant uploads is bounded, and what its threads have is counted, each blob once.
 func TestUploadsAreBoundedAndBytesCounted(t *testing.T) {
 	h := newHouse(t)
-	if _, err := h.Upload(one, "ann", mesh.Blob{Hash: blobOf(nil).Hash, Size: 1<<20 + 1}, 0); !mesh.IsCode(err, mesh.Exhausted) {
+	if _, err := h.Upload(t.Context(), one, "ann", mesh.Blob{Hash: blobOf(nil).Hash, Size: 1<<20 + 1}, 0); !mesh.IsCode(err, mesh.Exhausted) {
 		t.Errorf("one that is too large: %v", err)
 	}
 	var open []*blob.Upload
 	for i := range 3 {
-		u, err := h.Upload(one, "ann", mesh.Blob{Hash: blobOf([]byte{byte(i)}).Hash, Size: 1 << 20}, 0)
+		u, err := h.Upload(t.Context(), one, "ann", mesh.Blob{Hash: blobOf([]byte{byte(i)}).Hash, Size: 1 << 20}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, u)
 	}
-	if _, err := h.Upload(other, "bob", blobOf([]byte("x")), 0); !mesh.IsCode(err, mesh.Exhausted) {
+	if _, err := h.Upload(t.Context(), other, "bob", blobOf([]byte("x")), 0); !mesh.IsCode(err, mesh.Exhausted) {
 		t.Errorf("a fourth at a time: %v", err)
 	}
 	open[0].Close()
 	open[1].Close()
-	if _, err := h.Upload(rival, "ann", blobOf([]byte("x")), 0); err != nil {
+	if _, err := h.Upload(t.Context(), rival, "ann", blobOf([]byte("x")), 0); err != nil {
 		t.Errorf("of another tenant: %v", err)
 	}
 	open[2].Close()

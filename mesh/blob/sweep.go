@@ -24,7 +24,7 @@ const Age = time.Hour
 func (s *Store) Sweep(ctx context.Context) error {
 	const op = "blob.Sweep"
 	before := s.opts.Now().Add(-Age)
-	var errs []error
+	errs := []error{s.Forget(ctx, s.due())} // again later where copies are being made
 	old := func(u *item) bool { return u.touched.Before(before) }
 	for _, key := range s.keys(func(sh *shelf) bool {
 		for _, u := range sh.uploads {
@@ -96,20 +96,53 @@ func (s *Store) discard(key mesh.ThreadKey, name string, u *item) error {
 }
 
 // Forget implements retention.Dependent: what threads had that were deleted goes, unless a thread
-// of that id refers to it.
+// of that id refers to it. While copies are made, which have events that refer to it, or where
+// somebody reads it, it goes later, and another process sees to it if this one dies before.
 func (s *Store) Forget(ctx context.Context, keys []mesh.ThreadKey) error {
 	const op = "blob.Forget"
 	s.mu.Lock()
-	if s.copying > 0 { // the copy has events that refer to it
-		s.later = append(s.later, keys...)
-		keys = nil
-	}
+	copying := s.copying > 0
 	s.mu.Unlock()
 	var errs []error
 	for _, key := range keys {
-		errs = append(errs, s.forget(ctx, key))
+		if copying {
+			errs = append(errs, s.postpone(key))
+		} else {
+			errs = append(errs, s.forget(ctx, key))
+		}
 	}
 	return mesh.Wrap(op, errors.Join(errs...))
+}
+
+// lateName is a file beside what a thread had that was deleted, and that is still to go: a thread
+// of that id may begin anew before, and then nobody would see it.
+const lateName = "deleted"
+
+// postpone notes that what the thread had is to go later.
+func (s *Store) postpone(key mesh.ThreadKey) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late(key)
+}
+
+// late is postpone. The caller holds mu.
+func (s *Store) late(key mesh.ThreadKey) error {
+	if sh := s.threads[key]; sh == nil || len(sh.held) == 0 {
+		return nil
+	}
+	s.later = append(s.later, key)
+	if err := os.WriteFile(filepath.Join(s.folder(key), lateName), nil, 0o600); err != nil {
+		return unwritable("blob.Forget", err)
+	}
+	return nil
+}
+
+// due takes over what was to go later.
+func (s *Store) due() (keys []mesh.ThreadKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys, s.later = s.later, nil
+	return keys
 }
 
 func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
@@ -121,10 +154,15 @@ func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
 	defer s.mu.Unlock()
 	sh := s.threads[key]
 	if sh == nil {
-		return nil
+		sh = &shelf{}
 	}
+	read := false
 	for hash, is := range sh.held {
-		if refs[hash] || is.pins > 0 { // of a thread that begins anew; if it does not, the next start finds it
+		if refs[hash] { // of a thread that has begun anew
+			continue
+		}
+		if is.pins > 0 {
+			read = true
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.folder(key), hash)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,6 +170,13 @@ func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
 		}
 		s.drop(key, hash)
 	}
+	if read {
+		return s.late(key)
+	}
+	if err := os.Remove(filepath.Join(s.folder(key), lateName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unwritable("blob.Forget", err)
+	}
+	s.clear(key)
 	return nil
 }
 
@@ -195,12 +240,8 @@ func (s *Store) Copying() (done func(context.Context) error) {
 	return func(ctx context.Context) error {
 		s.mu.Lock()
 		s.copying--
-		var due []mesh.ThreadKey
-		if s.copying == 0 {
-			due, s.later = s.later, nil
-		}
 		s.mu.Unlock()
-		return s.Forget(ctx, due)
+		return s.Forget(ctx, s.due())
 	}
 }
 

@@ -25,7 +25,7 @@ func TestWhatIsLeftOfUploadsIsSettledByTheSweep(t *testing.T) {
 	unread := h.upload(one, "ann", []byte("sent, and killed then, and not read"))
 	h.log[one] = map[string]bool{unsure.Hash: true, unread.Hash: true}
 	cut := blobOf([]byte("half of it"))
-	u, err := h.Upload(other, "ann", cut, 0)
+	u, err := h.Upload(t.Context(), other, "ann", cut, 0)
 	if err == nil {
 		_, err = u.Write([]byte("half"))
 	}
@@ -87,6 +87,93 @@ func TestWhatIsDeletedWhileTheFolderIsCopiedGoesAfterwards(t *testing.T) {
 	}
 	if err := done(t.Context()); err != nil || len(h.files()) != 0 {
 		t.Errorf("then there is %v, %v", h.files(), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(h.dir, "*", "*")); err != nil || len(left) != 0 {
+		t.Errorf("of the thread is left %v, %v", left, err)
+	}
+}
+
+// What is to go later goes also where the process dies before and the thread has begun anew: its
+// events refer to other bytes.
+func TestWhatWasToGoLaterGoesThoughTheThreadBeganAnew(t *testing.T) {
+	for _, why := range []string{"a copy", "an event"} {
+		for _, killed := range []bool{false, true} {
+			h := newHouse(t)
+			old, fresh := h.upload(one, "ann", []byte("old")), h.upload(one, "ann", []byte("fresh"))
+			if _, err := h.post(one, false, refTo(old)); err != nil {
+				t.Fatal(err)
+			}
+			done := func() {}
+			if why == "a copy" {
+				end := h.Copying()
+				done = func() { _ = end(t.Context()) }
+			} else if added, err := h.Keep(t.Context(), one, []*mesh.Event{posted(refTo(old))}); err == nil && added != nil {
+				done = func() { added(false) }
+			}
+			delete(h.log, one)
+			err := h.Forget(t.Context(), []mesh.ThreadKey{one})
+			if _, refused := h.post(one, false, refTo(fresh)); err != nil || refused != nil || len(h.files()) != 2 {
+				t.Errorf("%s: meanwhile there is %v, %v, %v", why, h.files(), err, refused)
+			}
+			if killed {
+				h.open()
+			} else {
+				done()
+			}
+			if err := h.Sweep(t.Context()); err != nil || !slices.Equal(h.files(), []string{fresh.Hash}) {
+				t.Errorf("%s, killed %v: then there is %v, %v", why, killed, h.files(), err)
+			}
+		}
+	}
+}
+
+// Who uploads once more what threads have by now, and is cut off, changes nothing of it: the bytes
+// of an upload, and of threads, can be one file with several names.
+func TestAnUploadThatBeginsAnewLeavesTheBytesOfThreads(t *testing.T) {
+	for _, how := range []string{"the same user", "for another thread", "from the middle", "cut off at the end", "with other bytes"} {
+		h := newHouse(t)
+		data := []byte(strings.Repeat("bytes", 100))
+		b := h.upload(one, "ann", data)
+		e := posted(refTo(b))
+		if _, err := h.Keep(t.Context(), one, []*mesh.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+		h.refer(one, e)
+		h.open() // who was killed before the upload was the thread's alone
+		user, at, from, write := "bob", other, int64(0), []byte("byt")
+		switch how {
+		case "the same user":
+			user, at = "ann", one
+		case "from the middle":
+			from = 100
+		case "cut off at the end":
+			from, write = b.Size, nil
+		case "with other bytes":
+			write = []byte(strings.Repeat("BYTES", 100))
+		}
+		if at == other { // for which the bytes come once more, and are those of the first thread
+			if got, err := h.read(one, b.Hash); err != nil || len(got) == 0 {
+				t.Fatal(err)
+			}
+			h.upload(other, user, data)
+		}
+		for range 2 { // the second one begins with what the first one left
+			u, err := h.Upload(t.Context(), at, user, b, from)
+			if err != nil {
+				t.Fatal(how, err)
+			}
+			if _, err = u.Write(write); err == nil && how == "with other bytes" {
+				err = u.Commit(t.Context())
+			}
+			if mesh.IsCode(err, mesh.Invalid) != (how == "with other bytes") {
+				t.Errorf("%s: %v", how, err)
+			}
+			u.Close()
+			if got, err := h.read(one, b.Hash); err != nil || string(got) != string(data) {
+				t.Errorf("%s: the thread has %d bytes of %d, %v", how, len(got), len(data), err)
+			}
+			from = 0
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -37,13 +38,18 @@ func tagOf(user string) string {
 // Errors: Invalid for a blob that cannot be; Exhausted for one that is too large, and if the
 // tenant has as many uploads as it may; Precondition if fewer bytes are there; Conflict if the
 // user is writing it elsewhere.
-func (s *Store) Upload(key mesh.ThreadKey, user string, b mesh.Blob, offset int64) (*Upload, error) {
+func (s *Store) Upload(ctx context.Context, key mesh.ThreadKey, user string, b mesh.Blob, offset int64) (*Upload, error) {
 	const op = "blob.Upload"
 	if err := b.Validate(); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
 	if b.Size > s.opts.Most {
 		return nil, refused(mesh.Exhausted, op, "size", "is %d bytes, and the limit is %d; send less", b.Size, s.opts.Most)
+	}
+	if _, whole := s.Received(key, user, b.Hash); whole { // an event may refer to it already
+		if err := s.resolve(ctx, key, func(u *item) bool { return u.blob.Hash == b.Hash }, false); err != nil {
+			return nil, mesh.Wrap(op, err)
+		}
 	}
 	return s.begin(key, user, b, offset, true)
 }
@@ -105,17 +111,42 @@ func (u *Upload) open(offset int64) error {
 	if err := u.s.makeFolder(u.key); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(u.at(partSuffix), os.O_RDWR|os.O_CREATE, 0o600)
+	if st, err := os.Stat(u.at(partSuffix)); err != nil || st.Size() > offset {
+		return u.renew(offset)
+	}
+	file, err := os.OpenFile(u.at(partSuffix), os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	u.file = file
-	if err := file.Truncate(offset); err != nil {
-		return err
-	}
 	n, err := io.Copy(u.sum, file)
 	if err == nil && n != offset {
 		err = notThere("blob.Upload", offset, n)
+	}
+	return err
+}
+
+// renew begins a file of its own, with what the one before has up to the offset. That one may
+// have other names: the bytes of threads, which are not to change.
+func (u *Upload) renew(offset int64) error {
+	before, err := os.Open(u.at(partSuffix))
+	if err == nil {
+		defer func() { _ = before.Close() }()
+		err = os.Remove(u.at(partSuffix))
+	}
+	if err != nil && (offset > 0 || !errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	file, err := os.OpenFile(u.at(partSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if u.file != nil {
+		_ = u.file.Close()
+	}
+	u.file = file
+	if u.sum.Reset(); offset > 0 {
+		_, err = io.CopyN(io.MultiWriter(file, u.sum), before, offset)
 	}
 	return err
 }
@@ -154,7 +185,7 @@ func (u *Upload) Commit(ctx context.Context) error {
 	}
 	if sum := hex.EncodeToString(u.sum.Sum(nil)); sum != u.of.blob.Hash {
 		return errors.Join(mesh.InvalidField(op, "sha256", "is not that of the bytes that came, which have %s; send them again from the beginning", sum),
-			u.file.Truncate(0))
+			unwritable(op, u.renew(0)))
 	}
 	if err := ctx.Err(); err != nil {
 		return mesh.Wrap(op, err)
@@ -185,9 +216,8 @@ func (u *Upload) share() {
 		if os.Link(filepath.Join(u.s.folder(key), u.of.blob.Hash), twin) != nil {
 			continue
 		}
-		if os.Rename(twin, u.at(partSuffix)) != nil {
-			_ = os.Remove(twin)
-		}
+		_ = os.Rename(twin, u.at(partSuffix))
+		_ = os.Remove(twin) // also where both were the same file, and nothing was renamed
 		return
 	}
 }

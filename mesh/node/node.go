@@ -52,8 +52,6 @@ import (
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/telemetry/observer"
 	"agentmesh/mesh/thread/cache"
-	"agentmesh/mesh/thread/checkpoint"
-	"agentmesh/mesh/thread/digest"
 	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/turn"
@@ -112,34 +110,33 @@ type node struct {
 	log       *threadlog.Log
 	states    *cache.States
 
-	checkpoints *checkpoint.Store
-	digests     *digest.Keeper
-	kv          *state.KV
-	signer      *grant.Signer
-	verifier    *grant.Verifier
-	audit       *audit.Recorder
-	mcp         *mcp.Handler // nil if it is not offered
-	alarms      *alarm.Set
-	ready       *readiness
-	auth        rpc.Authenticator
-	logins      rpc.Limiter
-	tokens      *auth.Tokens     // nil but under auth tokens
-	oidc        *oidc.Issuers    // nil but under auth oidc
-	revoked     *revocation.List // and who is being erased
-	policies    *policy.Source   // nil for none
-	limiter     rpc.Limiter
-	agents      *registry.Registry
-	issuer      *issuer
-	pool        *rpc.Pool
-	skills      *skill.Library
-	runner      *runs.Runner
-	schedules   *runs.Scheduler // nil if they are off
-	tasks       *tasks.Index
-	quotas      *quota.Keeper
-	places      *admission.Places
-	turns       *turn.Runner
-	edge        *edge.Edge
-	contexts    *a2a.Contexts
+	made
+	kv        *state.KV
+	signer    *grant.Signer
+	verifier  *grant.Verifier
+	audit     *audit.Recorder
+	mcp       *mcp.Handler // nil if it is not offered
+	alarms    *alarm.Set
+	ready     *readiness
+	auth      rpc.Authenticator
+	logins    rpc.Limiter
+	tokens    *auth.Tokens     // nil but under auth tokens
+	oidc      *oidc.Issuers    // nil but under auth oidc
+	revoked   *revocation.List // and who is being erased
+	policies  *policy.Source   // nil for none
+	limiter   rpc.Limiter
+	agents    *registry.Registry
+	issuer    *issuer
+	pool      *rpc.Pool
+	skills    *skill.Library
+	runner    *runs.Runner
+	schedules *runs.Scheduler // nil if they are off
+	tasks     *tasks.Index
+	quotas    *quota.Keeper
+	places    *admission.Places
+	turns     *turn.Runner
+	edge      *edge.Edge
+	contexts  *a2a.Contexts
 
 	tokensEnded func() // called when tokens have ended, once they are looked at
 

@@ -27,6 +27,12 @@ func (n *node) closeTelemetry(ctx context.Context) {
 	}
 }
 
+// What is made of the log, and can be made again, is kept in these.
+type made struct {
+	checkpoints *checkpoint.Store
+	digests     *digest.Keeper
+}
+
 // buildLog makes the log of threads, with what is made of it, and has telemetry told of what is
 // added to it.
 func (n *node) buildLog(ctx context.Context) (err error) {

@@ -71,7 +71,7 @@ func (p *place) file(key mesh.ThreadKey, data []byte) *a2apb.Part {
 	p.t.Helper()
 	sum := sha256.Sum256(data)
 	b := mesh.Blob{Hash: hex.EncodeToString(sum[:]), Size: int64(len(data))}
-	u, err := p.blobs.Upload(key, "ann", b, 0)
+	u, err := p.blobs.Upload(p.t.Context(), key, "ann", b, 0)
 	if err == nil {
 		_, err = u.Write(data)
 		err = errors.Join(err, u.Commit(p.t.Context()))
