@@ -119,8 +119,8 @@ func TestModelsAreShownTheFilesOfTheConversation(t *testing.T) {
 		t.Errorf("a model that takes no pictures is asked %s", mesh.Clip(shown, 3000))
 	}
 	for path, want := range map[string]bool{"/.well-known/agent-card.json": true, "/agents/knowledge/.well-known/agent-card.json": false} {
-		modes, _ := json.Marshal(m.get(path)["defaultInputModes"])
-		if strings.Contains(string(modes), `"image/png"`) != want || !strings.Contains(string(modes), `"text/*"`) {
+		modes := fmt.Sprint(m.get(path)["defaultInputModes"])
+		if strings.Contains(modes, "image/png") != want || !strings.Contains(modes, "text/*") {
 			t.Errorf("the card at %s says %s", path, modes)
 		}
 	}

@@ -323,15 +323,6 @@ func (t *Transcript) lastSaid() *Line {
 // Agent returns the agent who speaks; "" if it is the user.
 func (l *Line) Agent() string { return l.said.Agent }
 
-// Files are the pictures and files that came with it, as [MediaOf] has them.
-func (l *Line) Files() []*a2apb.Part {
-	out := slices.Clone(l.files)
-	for _, a := range l.texts {
-		out = append(out, a.files...)
-	}
-	return out
-}
-
 // Utterance returns what was said, with all its text; the artifacts of an agent
 // on lines of their own.
 func (l *Line) Utterance() Utterance {
