@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -146,23 +143,10 @@ func (a *app) source(scheme, source string) (string, error) {
 }
 
 // ask asks the person at the terminal, who is not shown what they type.
-func (a *app) ask(scheme string) (value string, err error) {
-	const op = "mesh.agents"
-	in, ok := a.stdin.(*os.File)
-	if !ok || !a.asks || !term.IsTerminal(int(in.Fd())) {
-		return "", mesh.InvalidField(op, "--credential", "%s=prompt needs a terminal; use env:VARIABLE or file:PATH", oneLine(scheme))
+func (a *app) ask(scheme string) (string, error) {
+	who := a.respondent()
+	if who == nil {
+		return "", mesh.InvalidField("mesh.agents", "--credential", "%s=prompt needs a terminal; use env:VARIABLE or file:PATH", oneLine(scheme))
 	}
-	before, err := term.MakeRaw(int(in.Fd())) // before the question, so that nothing is shown
-	if err != nil {
-		return "", mesh.Errorf(mesh.Invalid, op, "the terminal cannot be read: %v", err)
-	}
-	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
-	value, err = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{in, a.stderr}, "").ReadPassword(oneLine(scheme) + ": ")
-	if errors.Is(err, io.EOF) { // Ctrl-C, or Ctrl-D
-		return "", errInterrupted
-	}
-	return value, err
+	return who.ask(oneLine(scheme)+": ", true)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
-	"agentmesh/mesh/llm"
+	"agentmesh/mesh/llm/probe"
 	"agentmesh/mesh/node"
 )
 
@@ -58,7 +57,7 @@ func (a *app) doctorCommand() *cobra.Command {
 its certificate, its agents, and its alarms, which need the role operator.
 
 In the folder of a mesh, where its mesh.yaml or its data folder is, check what it would start
-with, too: the configuration, the model, which is asked for a word, the certificate, and the
+with, too: the configuration, each model, which is asked for a word and a tool, the certificate, and the
 room on the disk. Each thing that is wrong comes with what helps, and has the exit code 1.`,
 		Example: `  mesh doctor
   mesh doctor --addr grpcs://mesh.example.com:7420 --ca ca.pem
@@ -180,7 +179,7 @@ func (d *doctor) local(ctx context.Context, cfg *node.Config) {
 	} else {
 		d.well("the configuration has no mistakes")
 	}
-	d.model(ctx, cfg)
+	d.models(ctx, cfg)
 	if cfg.TLS.Cert != "" {
 		d.certificateFile(cfg.TLS.Cert)
 	}
@@ -196,30 +195,30 @@ func (d *doctor) local(ctx context.Context, cfg *node.Config) {
 	}
 }
 
-// model asks the model for a word.
-func (d *doctor) model(ctx context.Context, cfg *node.Config) {
-	const remedy = "look at model.url, model.key and model.name, or MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL"
-	cfg.Model.Fallbacks, cfg.Model.Retries = nil, -1
-	m, err := newMind(cfg.Model, false, d.app.now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		d.wrong(remedy, "model: %s", what(err))
+// models probes the endpoints of models.
+func (d *doctor) models(ctx context.Context, cfg *node.Config) {
+	all := cfg.Endpoints()
+	if len(all) == 0 {
+		d.note("no model is set, and the offline planner works by rules; 'mesh init' sets one up, or MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL")
+	}
+	for _, e := range all {
+		d.probed(e, probe.Endpoint(ctx, e.Client, 0))
+	}
+}
+
+// probed says what a probe found.
+func (d *doctor) probed(e node.ModelEndpoint, r *probe.Report) {
+	where := oneLine(e.Client.Model + " at " + mesh.PublicURL(e.Client.BaseURL))
+	if failed := r.Failed(); failed != nil {
+		d.wrong(failed.Remedy, "%s (%s): %s", oneLine(e.String()), where, failed.Detail)
 		return
 	}
-	if m.offline {
-		d.note("no model is set, and the offline planner works by rules; set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to use one")
-		return
+	if r.Works() {
+		d.well("the model %s answers", where)
 	}
-	ctx, cancel := context.WithTimeout(ctx, doctorTime)
-	defer cancel()
-	ask := &llm.Request{Model: m.name, Messages: []llm.Message{{Role: llm.RoleUser, Text: "Say OK."}}, MaxTokens: 16}
-	for _, err := range m.model.Generate(ctx, ask) {
-		if err != nil {
-			d.wrong(remedy, "the model %s does not answer: %s", oneLine(m.name), what(err))
-			return
-		}
-		break // it speaks
+	for _, doubt := range r.Doubts() {
+		d.note("%s (%s): %s", oneLine(e.String()), where, doubt)
 	}
-	d.well("the model %s answers", oneLine(m.name))
 }
 
 // certificateFile looks at the certificate that a mesh here would show.

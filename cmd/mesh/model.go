@@ -86,24 +86,23 @@ func newMind(m node.Model, private bool, now func() time.Time, logger *slog.Logg
 		told = logger
 	}
 	out := &mind{name: m.Name, counter: new(tokens.Counter), budget: window.Budget{Context: m.Context, Response: m.Response}, prices: m.Prices}
-	if m.URL == "" && m.Key == "" {
+	ends := m.Clients()
+	if len(ends) == 0 {
 		out.model, out.name, out.offline = offline.New(now), "", true
 		return out, nil
 	}
 	var all []fallback.Named
-	ends := append([]node.Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools, Pictures: m.Pictures}}, m.Fallbacks...)
 	for i, end := range ends {
-		name := end.Name + " at " + mesh.PublicURL(end.URL)
-		c, err := openai.New(openai.Config{
-			BaseURL: end.URL, Key: end.Key, Model: end.Name, API: openai.API(m.API), NativeTools: end.NativeTools, Pictures: end.Pictures, Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries, Logger: told,
-		})
+		name := end.Model + " at " + mesh.PublicURL(end.BaseURL)
+		end.Logger = told
+		c, err := openai.New(end)
 		switch {
 		case err != nil && i > 0:
 			return nil, mesh.InvalidField("crew.model", "model.fallbacks", "entry %d: %s", i, mesh.DetailOf(err))
 		case err != nil:
 			return nil, err
 		case i > 0:
-			all = append(all, fallback.Named{Name: name, Model: fitted{c, out.budgetOf(end.Name).Fit(out.counter)}})
+			all = append(all, fallback.Named{Name: name, Model: fitted{c, out.budgetOf(end.Model).Fit(out.counter)}})
 		default:
 			all = append(all, fallback.Named{Name: name, Model: c})
 		}

@@ -65,6 +65,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		return a.checkGlobals()
 	}
 	root.AddCommand(
+		a.initCommand(),
 		a.upCommand(),
 		a.demoCommand(),
 		a.agentCommand(),

@@ -80,7 +80,7 @@ func TestTheDoctorSaysWhatHelps(t *testing.T) {
 	f := m.mesh("doctor", "--config", file, "--addr", "127.0.0.1:1")
 	for _, want := range []string{
 		"✗ nobody answers at 127.0.0.1:1; start the mesh with 'mesh up'", "✓ the configuration has no mistakes\n",
-		"✗ the model small does not answer: ", "\n  look at model.url, model.key and model.name", "the disk of " + dir + " has ",
+		"✗ model (small at http://127.0.0.1:1/v1): 127.0.0.1:1 takes no connection", "\n  start it, or correct model.url (MESH_LLM_URL)\n", "the disk of " + dir + " has ",
 	} {
 		if f.code != exitFailure || !strings.Contains(f.stdout, want) {
 			t.Errorf("exit code %d: %q is not in %s%s", f.code, want, f.stdout, f.stderr)

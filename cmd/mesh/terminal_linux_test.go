@@ -168,7 +168,7 @@ func TestCtrlCAtATerminalCancelsTheTurnOfARealMesh(t *testing.T) {
 	if code := p.wait(); code != exitInterrupted {
 		t.Errorf("exit code %d; screen: %s", code, p.stdout.String())
 	}
-	if got := regexp.MustCompile(`(CANCELED) CANCELED`).ReplaceAllString(ends(m.log(id)), "$1"); got != "CANCELED, CANCELED, COMPLETED" {
+	if got := regexp.MustCompile(`(CANCELED) CANCELED`).ReplaceAllString(ends(m.log(id)), "$1"); got != "CANCELED, CANCELED, COMPLETED" { //nolint:dupword // two were
 		t.Errorf("the turns ended %s", got)
 	}
 }

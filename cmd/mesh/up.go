@@ -184,6 +184,11 @@ func (a *app) fromEnv(c *node.Config) error {
 		errs, c.RateLimit.PerSecond = append(errs, badEnv("MESH_RATE", v, err)), n
 		c.SetBy("rate_limit.per_second", "MESH_RATE")
 	}
+	if v := a.getenv("MESH_MODEL_PROBE"); v != "" {
+		on, err := strconv.ParseBool(v)
+		errs, c.ModelProbe = append(errs, badEnv("MESH_MODEL_PROBE", v, err)), &on
+		c.SetBy("model_probe", "MESH_MODEL_PROBE")
+	}
 	if v := a.getenv("MESH_BURST"); v != "" {
 		n, err := strconv.Atoi(v)
 		errs, c.RateLimit.Burst = append(errs, badEnv("MESH_BURST", v, err)), n
@@ -268,7 +273,7 @@ func (a *app) untilInterrupt(ctx context.Context, words string) (context.Context
 
 // greet says that the mesh is up, and what to do with it.
 func (a *app) greet(cfg node.Config, c *crew, at node.Addresses, logger *slog.Logger) {
-	model := "offline planner (set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL for a language model)"
+	model := "offline planner (for a language model: 'mesh init', or MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL)"
 	if end := c.endpoint(); !c.offline() {
 		model = strings.TrimSpace(orText(cfg.Defaults.Model, end.Name) + " at " + mesh.PublicURL(end.URL))
 	}

@@ -128,6 +128,9 @@ type Config struct {
 	Embedding Embedding `yaml:"embedding"`
 	// Models are further endpoints, by name, for agents that shall not use Model.
 	Models map[string]Model `yaml:"models"`
+	// ModelProbe has each endpoint of models asked for a word when the node has started, so
+	// that an alarm says what is wrong with one; by default it is.
+	ModelProbe *bool `yaml:"model_probe"`
 	// Grace is how long running turns may take to finish when the node stops, before they
 	// are left to its next start; default 10 s.
 	Grace time.Duration `yaml:"grace"`

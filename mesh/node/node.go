@@ -361,26 +361,6 @@ func (n *node) serve(ctx context.Context) (err error) {
 	return err
 }
 
-// startParts starts what works in the background.
-func (n *node) startParts(start func(name string, run func(context.Context) error), server *rpc.Server) {
-	n.startLogins(start, server)
-	start("tls", n.transport.Run)
-	start("registry", n.agents.Run)
-	start("skills", n.skills.Run)
-	for _, source := range n.opts.Sources {
-		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
-	}
-	start("store", n.watchStore)
-	start("log", n.log.Run)
-	start("states", n.states.Run)
-	start("tasks", n.tasks.Run)
-	start("retention", n.keepThreads)
-	start("bytes", n.watchBytes)
-	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
-		start("push", n.push.Run)
-	}
-}
-
 // drainTurns takes no more messages and lets what runs end, within the grace period; not if
 // nothing can be written: then it goes on after the next start.
 func (n *node) drainTurns(ctx context.Context, atOnce bool) error {

@@ -14,6 +14,29 @@ import (
 	"agentmesh/mesh/rpc"
 )
 
+// startParts starts what works in the background.
+func (n *node) startParts(start func(name string, run func(context.Context) error), server *rpc.Server) {
+	n.startLogins(start, server)
+	start("tls", n.transport.Run)
+	start("registry", n.agents.Run)
+	start("skills", n.skills.Run)
+	for _, source := range n.opts.Sources {
+		start("skills", func(ctx context.Context) error { return source(ctx, n.skills) })
+	}
+	start("store", n.watchStore)
+	start("log", n.log.Run)
+	start("states", n.states.Run)
+	start("tasks", n.tasks.Run)
+	start("retention", n.keepThreads)
+	start("bytes", n.watchBytes)
+	if on(n.cfg.ModelProbe) {
+		start("models", func(ctx context.Context) error { return n.watchModels(ctx, n.cfg.Endpoints()) })
+	}
+	if on(n.cfg.A2A.Push) && !n.opts.WebhooksElsewhere {
+		start("push", n.push.Run)
+	}
+}
+
 // drain is how long the runs of builtin agents may go on when the node stops, or 0 for as
 // long as those of any agent: turns have had their grace by then, and what is cut goes on
 // with the next start.

@@ -32,7 +32,7 @@ func (b *bench) firstWords(ctx context.Context, r round, _ int) error {
 	if err != nil {
 		return err
 	}
-	m, err := b.startMesh(ctx, t, "mesh", "model", "MESH_LLM_URL=http://"+at[2]+"/v1", "MESH_LLM_KEY=none", "MESH_LLM_MODEL=scripted")
+	m, err := b.startMesh(ctx, t, "mesh", "model", "MESH_LLM_URL=http://"+at[2]+"/v1", "MESH_LLM_KEY=none", "MESH_LLM_MODEL=scripted", "MESH_MODEL_PROBE=false")
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (l *ledger) failed(t *testing.T) bool {
 func prepare(t *testing.T) *target {
 	t.Helper()
 	m := &target{bin: build(t), dir: t.TempDir(), up: make(chan struct{})}
-	m.env = environment("MESH_LLM_URL="+serveModel(t), "MESH_LLM_KEY=key", "MESH_LLM_MODEL=m", "MESH_CHAOS_DISK="+m.faulty())
+	m.env = environment("MESH_LLM_URL="+serveModel(t), "MESH_LLM_KEY=key", "MESH_LLM_MODEL=m", "MESH_MODEL_PROBE=false", "MESH_CHAOS_DISK="+m.faulty())
 	page, err := fs.ReadFile(skills.FS, "mail/send.md")
 	if err != nil {
 		t.Fatal(err)

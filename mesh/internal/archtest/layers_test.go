@@ -58,6 +58,7 @@ var layers = map[string]layer{
 	// Ports and adapters.
 	"mesh/llm":           {3, []string{"mesh", "mesh/text"}},
 	"mesh/llm/openai":    {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/probe":     {3, []string{"mesh", "mesh/llm", "mesh/llm/openai"}},
 	"mesh/llm/offline":   {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/tokens":    {3, []string{"mesh/llm"}},
 	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm", "mesh/text"}},

@@ -102,8 +102,8 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.IdentityService_JoinAgent_FullMethodName:        {Open: true},
 		meshv1.IdentityService_RenewCertificate_FullMethodName: {Open: true},
 
-		meshv1.NodeService_ListAlarms_FullMethodName: {Action: mesh.ActAdminNode},
-		meshv1.NodeService_BackupData_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
+		meshv1.NodeService_ListAlarms_FullMethodName:  {Action: mesh.ActAdminNode},
+		meshv1.NodeService_BackupData_FullMethodName:  {Action: mesh.ActAdminNode, Audit: true},
 		meshv1.NodeService_ListTenants_FullMethodName: {Action: mesh.ActAdminNode},
 		// The tenant is the caller's, as the record says.
 		meshv1.NodeService_ExportTenant_FullMethodName: {Action: mesh.ActAdminNode, Audit: true},
