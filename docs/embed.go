@@ -4,7 +4,8 @@ package docs
 
 import "embed"
 
-// FS holds the pages: *.md for users and operators, adr/*.md for decisions.
+// FS holds the pages that are for users and operators. Of these, a page with "search: false" in
+// its front matter is not searched; what else is not, .docsignore says to a mesh on this folder.
 //
-//go:embed *.md adr/*.md
+//go:embed *.md
 var FS embed.FS

@@ -81,7 +81,10 @@ func TestTheGuaranteesPageNamesTestsThatExist(t *testing.T) {
 // guarantees is the page.
 func guarantees(all []guarantee) []byte {
 	var b bytes.Buffer
-	b.WriteString(`# Guarantees
+	b.WriteString(`---
+search: false
+---
+# Guarantees
 
 What the mesh promises, whatever happens to it, and how that is proved. Each
 promise has tests, and mutants: changes of the code that would break it, each of

@@ -39,7 +39,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), state: new(skilltest.State)}
-	ix, err := knowledge.Open(fstest.MapFS{"guide.md": {Data: []byte("# Guide\n\n## Rate limiting\n\nConfigure it so.\n\n## Handoff\n\nAfter the return, main goes on.\n")}})
+	ix, err := knowledge.Open(fstest.MapFS{"guide.md": {Data: []byte("# Guide\n\n## Rate limiting\n\nConfigure it so.\n\n## Handoff\n\nAfter the return, main goes on.\n")}}, knowledge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

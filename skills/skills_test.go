@@ -40,7 +40,7 @@ func load(t *testing.T) *skill.Catalog {
 // S3-075, S3-078: every page is valid, names a handler that exists, and every
 // handler has a page.
 func TestFS_agreesWithTheHandlers(t *testing.T) {
-	ix, err := knowledge.Open(fstest.MapFS{})
+	ix, err := knowledge.Open(fstest.MapFS{}, knowledge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

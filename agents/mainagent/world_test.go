@@ -70,7 +70,7 @@ func (w *world) all() meshtest.Agents {
 }
 
 func (w *world) handlers() map[string]skill.Handler {
-	index, err := knowledge.Open(documents)
+	index, err := knowledge.Open(documents, knowledge.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -29,8 +29,10 @@ type chat struct {
 	lines  <-chan terminal.Entry
 	// rich says that a person is at both ends, and term is their terminal,
 	// where it can be edited at, or nil.
-	rich   bool
-	term   *terminal.Terminal
+	rich bool
+	term *terminal.Terminal
+	// costs says that the person is told what answers cost.
+	costs  bool
 	thread string
 	// agent is addressed rather than main, or "".
 	agent string
@@ -78,6 +80,7 @@ keeps nothing, as --no-history does.`,
 		RunE: a.raw(func(ctx context.Context, args []string) error {
 			return a.connected(ctx, args, func(ctx context.Context, c *client, _ []string) error {
 				ch := &chat{app: a, client: c, rich: a.asks && a.shows, thread: a.flags.thread, agent: o.agent}
+				ch.costs = ch.rich && !o.plain && a.getenv("TERM") != "dumb"
 				defer ch.listen(o)()
 				return ch.run(ctx)
 			})
@@ -345,6 +348,9 @@ func (c *chat) endTurn(ctx context.Context, t *turn, v *view, stopped bool) erro
 	}
 	if t.failed() {
 		c.failed = true
+	}
+	if c.costs {
+		c.client.tellCost(ctx, c.thread, t.task)
 	}
 	if stopped && !c.rich {
 		return errInterrupted

@@ -90,7 +90,7 @@ func (c *chat) change(ctx context.Context, id string) error {
 	if err != nil {
 		return mesh.InvalidField("mesh.chat", "thread", "%v; 'mesh threads list' shows them", err)
 	}
-	*c = chat{app: c.app, client: c.client, lines: c.lines, rich: c.rich, term: c.term, thread: id, agent: c.agent, failed: c.failed}
+	*c = chat{app: c.app, client: c.client, lines: c.lines, rich: c.rich, costs: c.costs, term: c.term, thread: id, agent: c.agent, failed: c.failed}
 	c.tell("· thread " + id + "\n")
 	return c.pickUp(ctx)
 }

@@ -200,6 +200,7 @@ func (c *crew) names() (names []string) {
 
 // agent makes the agent of that name. It is not called concurrently.
 func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
+	defer c.kit.watch(env.Alarms)
 	a := c.Get(name)
 	if a == nil {
 		if i := slices.IndexFunc(c.Left, func(l roster.Left) bool { return l.Name == name }); i >= 0 {
@@ -366,7 +367,7 @@ var specialists = map[string]struct {
 	domains []string
 	prompt  string
 }{
-	"knowledge": {[]string{"knowledge"}, "You answer questions from the documents of this mesh, and name your sources."},
+	"knowledge": {[]string{"knowledge"}, "You answer questions from the documents that you search, and from nothing else. Behind each statement cite the passage that says it by its number, as [17]; the list of sources is added to your answer, so write none yourself. Where no passage has the answer, say that you do not know."},
 	"tasks":     {[]string{"tasks"}, "You keep the user's task list."},
 	"mail":      {[]string{"mail"}, "You write and send mail for the user."},
 	"calendar":  {[]string{"calendar"}, "You keep the user's calendar."},

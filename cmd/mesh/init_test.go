@@ -61,7 +61,7 @@ func TestInitWithoutATerminal(t *testing.T) {
 	}{
 		"nothing":                   {nil, nil, exitUsage, "--model-url, --model: cannot be asked for here", ""},
 		"no model":                  {nil, []string{"--model-url", url}, exitUsage, "--model: cannot be asked for here", ""},
-		"offline":                   {nil, []string{"--offline", "--docs", docs}, exitOK, "Next:\n  mesh up\n  mesh chat", "docs: \"" + docs + "\""},
+		"offline":                   {nil, []string{"--offline", "--docs", docs}, exitOK, "Next:\n  mesh up", "docs: \"" + docs + "\""},
 		"an endpoint without a key": {nil, []string{"--model-url", open, "--model", "big"}, exitOK, "✓ tools", "  url: \"" + open + "\"\n  name: \"big\"\n  # key"},
 		"a key of a variable":       {hasKey, []string{"--model-url", url, "--model", "big", "--model-key-env", "OUR_KEY"}, exitOK, "✓ tools", `key: "${OUR_KEY}"`},
 		"a variable that is not set": {nil, []string{"--model-url", url, "--model", "big", "--model-key-env", "OUR_KEY"}, exitUsage,
@@ -80,11 +80,17 @@ func TestInitWithoutATerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			f := runMesh(t, dir, tt.env, append([]string{"init"}, tt.args...)...)
+			path := filepath.Join(dir, defaultConfig)
+			run := func(args ...string) finished {
+				if tt.env == nil {
+					return runHere(t, nil, append(args, "--config", path)...)
+				}
+				return runMesh(t, dir, tt.env, args...) // variables in files are those of the process
+			}
+			f := run(append([]string{"init"}, tt.args...)...)
 			if f.code != tt.code || !strings.Contains(f.stdout+f.stderr, tt.says) || strings.Contains(f.stdout+f.stderr, key) {
 				t.Errorf("exit code %d: %s%s", f.code, f.stdout, f.stderr)
 			}
-			path := filepath.Join(dir, defaultConfig)
 			text, err := os.ReadFile(path)
 			if tt.file == "" {
 				if all, _ := os.ReadDir(dir); len(all) > 0 {
@@ -95,7 +101,7 @@ func TestInitWithoutATerminal(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), tt.file) || strings.Contains(string(text), key) != strings.Contains(tt.file, key) {
 				t.Errorf("%v; the file is\n%s", err, text)
 			}
-			runMesh(t, dir, tt.env, "config", "check").succeeds(t)
+			run("config", "check").succeeds(t)
 		})
 	}
 }
@@ -109,11 +115,11 @@ func TestInitOverwritesNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte("main: other\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := runMesh(t, dir, nil, "init", "--offline")
+	f := runHere(t, nil, "init", "--offline", "--config", path)
 	if text, _ := os.ReadFile(path); f.code != exitFailure || !strings.Contains(f.stderr, "--force") || string(text) != "main: other\n" {
 		t.Errorf("exit code %d: %s; the file is %q", f.code, f.stderr, text)
 	}
-	runMesh(t, dir, nil, "init", "--offline", "--force").succeeds(t)
+	runHere(t, nil, "init", "--offline", "--config", path, "--force").succeeds(t)
 	info, err := os.Stat(path)
 	if all, _ := os.ReadDir(dir); err != nil || info.Mode().Perm() != 0o600 || len(all) != 1 {
 		t.Errorf("%v, %v, and there is %v", info.Mode(), err, all)

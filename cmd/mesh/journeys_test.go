@@ -80,17 +80,26 @@ func TestJourneyQuestionIsAnsweredFromDocuments(t *testing.T) {
 	overEachWay(t, func(t *testing.T, m *realMesh, say speaker) {
 		id := mesh.NewThreadID()
 		checkAnswer(t, m, id, say.complete(t, m, id, "How do I configure rate limiting for my agent?"),
-			"rate_limit", "Sources: ", "configuration.md")
+			"rate_limit", "Sources:\n- [1] ", "configuration.md")
 	}, "--docs", "") // those in the binary
-	t.Run("of the user's own folder", func(t *testing.T) {
+	t.Run("of the user's own folder", func(t *testing.T) { // finding U2, too
 		t.Parallel()
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "handbook", "kitchen.md"),
 			"# Kitchen\n\n## Descaling the espresso machine\n\nPour 40 ml of citric acid into the tank and press both buttons.\n")
-		m := up(t, dir, "--docs", "handbook")
+		writeFile(t, filepath.Join(dir, "handbook", "drafts", "kitchen.md"), "# Descaling the espresso machine\n\nWith vinegar.\n")
+		writeFile(t, filepath.Join(dir, "handbook", "latin.md"), "Descaling the espresso machine at the caf\xe9.\n")
+		writeFile(t, filepath.Join(dir, "mesh.yaml"), "docs: handbook\ndocs_ignore: [drafts/]\n")
+		m := up(t, dir)
 		id := mesh.NewThreadID()
-		checkAnswer(t, m, id, speaker(speakGRPC).complete(t, m, id, "What is the way to descale the espresso machine?"),
-			"citric acid", "Sources: ", "kitchen.md")
+		h := speaker(speakGRPC).complete(t, m, id, "What is the way to descale the espresso machine?")
+		checkAnswer(t, m, id, h, "citric acid", "Sources:\n- [1] kitchen.md, line 3: Kitchen > Descaling the espresso machine\n")
+		if strings.Contains(h.text, "[2]") {
+			t.Errorf("another page is a source:\n%s", h.text)
+		}
+		if status := m.mesh("status"); !strings.Contains(status.stdout, "docs: the other documents are searched\n  latin.md is not UTF-8 text") {
+			t.Errorf("mesh status says\n%s", status.stdout)
+		}
 	})
 }
 

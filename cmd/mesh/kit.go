@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -17,6 +20,7 @@ import (
 	"agentmesh/docs"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/llm/openai"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/security/egress"
@@ -43,6 +47,7 @@ type kit struct {
 	carrier  *http.Transport // of requests that skills and notifications make
 	post     *mail.Transport // nil to write mail into the outbox
 	index    *knowledge.Index
+	watched  bool // the index
 	memories *memory.Store
 	vaults   *markdown.Vaults
 	notifier *notify.Notifier
@@ -188,17 +193,54 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 		return system.Handlers(), nil
 	}
 	if k.index == nil {
-		index, err := knowledge.Open(folderOr(k.cfg.Docs, docs.FS))
-		if err != nil {
+		if err := k.openIndex(); err != nil {
 			return nil, err
 		}
-		if k.cfg.Docs != "" { // ours are few, and many never ask for them
-			index.Prepare()
-		}
-		k.index = index
 	}
 	return knowledge.Handlers(k.index), nil
 }
+
+// openIndex opens the documents.
+func (k *kit) openIndex() (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return mesh.Errorf(mesh.Unknown, "kit.openIndex", "the program does not find itself: %w", err)
+	}
+	fsys, opts := fs.FS(docs.FS), knowledge.Options{Ignore: k.cfg.DocsIgnore, PDF: []string{self, readPDF}, Logger: k.logger}
+	own := folderOr(k.cfg.Docs, nil)
+	if own != nil {
+		fsys, opts.Dir = own, k.cfg.Docs
+	}
+	if k.index, err = knowledge.Open(fsys, opts); err == nil && own != nil { // ours are few, and many never ask for them
+		k.index.Prepare()
+	}
+	return err
+}
+
+// watch has the alarms of the node tell which documents cannot be searched.
+func (k *kit) watch(alarms *alarm.Set) {
+	if k.index == nil || k.watched || alarms == nil {
+		return
+	}
+	k.watched = true
+	k.index.Tell(func(problems []skill.Problem) {
+		var err error
+		if len(problems) > 0 {
+			var all []string
+			for _, p := range problems[:min(len(problems), maxNamed)] {
+				all = append(all, p.Path+" "+p.Detail)
+			}
+			if more := len(problems) - maxNamed; more > 0 {
+				all = append(all, fmt.Sprintf("and %d more, which the log names", more))
+			}
+			err = errors.New(strings.Join(all, "; "))
+		}
+		alarms.Report(context.Background(), alarm.Source{Setting: "docs"}, "the other documents are searched", err)
+	})
+}
+
+// maxNamed is how many documents an alarm names.
+const maxNamed = 20
 
 // holders are what keeps something of users in files.
 func (k *kit) holders() []node.Holder {

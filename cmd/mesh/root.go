@@ -86,9 +86,11 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.usersCommand(),
 		a.tenantsCommand(),
 		a.statusCommand(),
+		a.usageCommand(),
 		a.doctorCommand(),
 		a.protosCommand(),
 		a.versionCommand(),
+		a.readPDFCommand(),
 		exitCodesTopic(),
 	)
 	return root

@@ -143,7 +143,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 	if !o.json {
 		a.show(v.end(t.state))
 	}
-	return c.settle(t)
+	return c.settle(ctx, o, t)
 }
 
 // sendWhole sends without a stream.
@@ -158,7 +158,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 		if err := printAll[proto.Message](c.app, resp); err != nil {
 			return err
 		}
-		return c.settle(t)
+		return c.settle(ctx, o, t)
 	}
 	v := newView(c.app.shows)
 	for _, art := range resp.GetTask().GetArtifacts() {
@@ -167,7 +167,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 	u.snapshot = false
 	c.app.show(v.show(u))
 	c.app.show(v.end(t.state))
-	return c.settle(t)
+	return c.settle(ctx, o, t)
 }
 
 // wholeAnswer returns an answer without a stream as the event of one.
@@ -178,9 +178,12 @@ func wholeAnswer(resp *a2apb.SendMessageResponse) *a2apb.StreamResponse {
 	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: resp.GetTask()}}
 }
 
-// settle says how a script goes on, and returns errTaskFailed where the task
-// did not end well, and errWaits where it waits for the user.
-func (c *client) settle(t *turn) error {
+// settle tells a person what the answer cost, says how a script goes on, and returns
+// errTaskFailed where the task did not end well, and errWaits where it waits for the user.
+func (c *client) settle(ctx context.Context, o sendOptions, t *turn) error {
+	if c.app.shows && !o.json {
+		c.tellCost(ctx, t.thread, t.task)
+	}
 	if t.failed() {
 		return errTaskFailed
 	}

@@ -40,7 +40,7 @@ deleted by then is.`,
 			if len(args) > 0 || a.flags.thread != "" {
 				return errors.New("give the id of a thread, or --before, and not both")
 			}
-			_, err := parseBefore(before, time.Time{})
+			_, err := parseWhen("--before", before, time.Time{})
 			return err
 		},
 	}
@@ -48,7 +48,7 @@ deleted by then is.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete, and ask nobody")
 	cmd.RunE = a.stream(func(ctx context.Context, c *client, _ []string) error {
 		if before != "" {
-			until, err := parseBefore(before, a.now())
+			until, err := parseWhen("--before", before, a.now())
 			if err != nil {
 				return err
 			}
@@ -66,8 +66,8 @@ deleted by then is.`,
 	return cmd
 }
 
-// parseBefore is the time that a date, in this place's time, or an age means.
-func parseBefore(s string, now time.Time) (time.Time, error) {
+// parseWhen is the time that a date, in the place of now, or an age means, of the flag.
+func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
 			return t, nil
@@ -76,7 +76,7 @@ func parseBefore(s string, now time.Time) (time.Time, error) {
 	if age, err := node.ParseAge(s); err == nil {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("--before must be a date such as 2026-01-01, or an age such as 90d or 36h, and is %q", mesh.Clip(s, 40))
+	return time.Time{}, fmt.Errorf("%s must be a date such as 2026-01-01, or an age such as 90d or 36h, and is %q", flag, mesh.Clip(s, 40))
 }
 
 // agrees asks the person at the terminal, unless they have said yes on the command line.

@@ -23,7 +23,7 @@ func TestBeforeIsADateOrAnAge(t *testing.T) {
 		"2026-01-01": "2026-01-01T00:00:00Z", "2026-01-01T10:00:00Z": "2026-01-01T10:00:00Z", "90d": "2026-08-29T12:00:00Z", "36h": "2026-11-26T00:00:00Z",
 		"90": "", "-3d": "", "0d": "", "never": "", "2026-13-01": "",
 	} {
-		got, err := parseBefore(given, now)
+		got, err := parseWhen("--before", given, now)
 		if want == "" != (err != nil) || err == nil && got.Format(time.RFC3339) != want {
 			t.Errorf("%s is %v, %v; want %s", given, got, err, want)
 		}

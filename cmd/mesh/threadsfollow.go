@@ -21,7 +21,7 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 			}
 		}
 	} else {
-		a.printf("%s", t.text(time.Now()))
+		a.printf("%s%s", t.text(time.Now()), sumLine(t.usage))
 	}
 	if !follow || !t.works() {
 		return nil
@@ -52,7 +52,7 @@ func (a *app) showTree(ctx context.Context, c *client, id string, follow, asJSON
 		return nil
 	}
 	if t, err = c.executions(ctx, id, true); err == nil {
-		a.printf("\n%s", t.text(time.Now()))
+		a.printf("\n%s%s", t.text(time.Now()), sumLine(t.usage))
 	}
 	return err
 }

@@ -23,6 +23,7 @@ type tree struct {
 	all   []*meshv1.ExecutionInfo
 	calls map[string][]*meshv1.SkillCall // by execution
 	seq   int64                          // of the thread, of which it tells
+	usage *meshv1.Usage                  // of the whole thread
 }
 
 // executions reads the tree; without calls where nobody asks for them.
@@ -33,7 +34,7 @@ func (c *client) executions(ctx context.Context, id string, calls bool) (*tree, 
 		if err != nil {
 			return nil, err
 		}
-		t.all, t.seq = append(t.all, resp.GetExecutions()...), resp.GetSeq()
+		t.all, t.seq, t.usage = append(t.all, resp.GetExecutions()...), resp.GetSeq(), resp.GetUsage()
 		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
 			break
 		}
@@ -167,21 +168,22 @@ func (t *tree) names(ids []string) string {
 
 // spent are the tokens and the cost of one alone, and with all below it where that is more.
 func spent(own, total *meshv1.Usage) (out []string) {
-	say := func(u *meshv1.Usage) string {
-		s := fmt.Sprintf("%d+%d tokens", u.GetPrompt(), u.GetCompletion())
-		if u.GetCost() > 0 {
-			s += fmt.Sprintf(" $%.4f", u.GetCost())
-		}
-		return s
+	if tokensOf(own) > 0 {
+		out = append(out, tokenWords(own))
 	}
-	used := func(u *meshv1.Usage) int64 { return u.GetPrompt() + u.GetCompletion() }
-	if used(own) > 0 {
-		out = append(out, say(own))
-	}
-	if used(total) > used(own) {
-		out = append(out, "with all below "+say(total))
+	if tokensOf(total) > tokensOf(own) {
+		out = append(out, "with all below "+tokenWords(total))
 	}
 	return out
+}
+
+// tokenWords are the tokens of prompts and replies, and what they cost where that is known.
+func tokenWords(u *meshv1.Usage) string {
+	s := fmt.Sprintf("%d+%d tokens", u.GetPrompt(), u.GetCompletion())
+	if u.GetCost() > 0 {
+		s += " " + dollars(u.GetCost())
+	}
+	return s
 }
 
 // callCount is a count of one alone, and with all below it where that is more.

@@ -219,7 +219,16 @@ func executionTree(th *meshv1.Thread) string {
 		b.WriteString(executionLine(x) + "\n")
 		branches(&b, below, x.GetExecution().GetId(), "")
 	}
+	b.WriteString(sumLine(th.GetUsage()))
 	return b.String()
+}
+
+// sumLine says what a conversation cost; "" if no model was asked.
+func sumLine(u *meshv1.Usage) string {
+	if words := usageWords(u); words != "" {
+		return "in all " + words + "\n"
+	}
+	return ""
 }
 
 // branches writes the executions below one. Nothing is below itself: a node
@@ -253,7 +262,7 @@ func executionLine(x *meshv1.ExecutionState) string {
 		fields = append(fields, took.Round(10*time.Millisecond).String())
 	}
 	if u := x.GetUsage(); u.GetPrompt()+u.GetCompletion() > 0 {
-		fields = append(fields, fmt.Sprintf("%d+%d tokens", u.GetPrompt(), u.GetCompletion()))
+		fields = append(fields, tokenWords(u))
 	}
 	if text := x.GetExecution().GetText(); text != "" {
 		fields = append(fields, fmt.Sprintf("%q", clip(text, 60)))

@@ -136,3 +136,34 @@ func TestABudgetIsSharedExactly(t *testing.T) {
 		}
 	})
 }
+
+// What models cost in a conversation counts for it in whichever turn, also what is on its way;
+// when that is used up nothing begins any more, no word of the user makes room, and what was
+// begun ends.
+func TestAConversationHasAPrice(t *testing.T) {
+	l, _ := timed(t, limit.Budgets{ThreadCost: 1000})
+	first := l.run(t, l.post(t), "main", "*")
+	got, err := l.add(t.Context(), first, calling(first, "1"), replied(first, 10, 0.0004))
+	if err != nil || got.Left.Cost != 600 {
+		t.Fatalf("left is %+v, %v", got.Left, err)
+	}
+	second := l.run(t, l.post(t), "main", "*")
+	below := l.must(t, second, "worker", mesh.Budget{})
+	if _, err := l.add(t.Context(), below, replied(below, 10, 0.0007)); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*mesh.Grant{first, second, below} {
+		_, err := l.add(t.Context(), g, calling(g, "more"))
+		wantTrip(t, err, limit.ThreadCost, 1100, 1000)
+		if limit.Renewed(limit.TripOf(err).Limit) {
+			t.Error("a word of the user makes room")
+		}
+	}
+	_, err = l.budgeted(t, second, "mailer", mesh.Budget{})
+	wantTrip(t, err, limit.ThreadCost, 1100, 1000)
+	if _, err := l.add(t.Context(), first, replied(first, 1, 0), &mesh.Event{Execution: first.Execution, Body: mesh.SkillReturned{Call: "1"}}); err != nil {
+		t.Errorf("what had begun is not taken: %v", err)
+	}
+	_, err = l.add(t.Context(), below, &mesh.Event{Execution: below.Execution, Body: mesh.LimitTripped{Limit: limit.ThreadCost}})
+	wantCode(t, err, mesh.Denied, "counted and noted by the mesh")
+}

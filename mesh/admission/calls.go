@@ -178,6 +178,7 @@ func (w *ruling) ledger() limit.Ledger {
 	if s.Thread, s.ThreadFirst = n+w.calls+w.away.thread, first; n == 0 {
 		s.ThreadFirst = w.now
 	}
+	s.Cost = w.st.Usage.Spent().Cost + w.away.cost + w.used.Cost
 	l := append(w.by.budgets.Ledger(s), w.time(w.by.terms(w.grant.Tenant, w.grant.Agent, "")))
 	for x := range w.st.Up(mine.ID) {
 		l = append(l, limit.Shares(x.Budget, x.Used.Add(w.away.below[x.ID]).Add(w.used))...)

@@ -14,6 +14,7 @@ type underway struct {
 	ids cache.Reserved
 	// Calls of skills: of the execution, of its turn, and of the thread.
 	calls, turn, thread int
+	cost                int64                            // of models, in the thread
 	below               map[mesh.ExecutionID]mesh.Budget // used by each execution and all below it
 	dispatched          map[mesh.ExecutionID]int         // agents in the turn, by who dispatches them
 	seen                map[mesh.ExecutionID]bool        // those
@@ -69,6 +70,7 @@ func countUnderway(st *thread.State, mine mesh.ExecutionID, on cache.Reserved) u
 				u.answered[b.Call] = true
 			}
 		case mesh.ModelReplied:
+			u.cost += b.Usage.Spent().Cost
 			u.spend(st, e.Execution, b.Usage.Spent())
 		case mesh.DispatchAccepted:
 			u.dispatch(st, turn, e, b.Child.ID)

@@ -92,7 +92,7 @@ func (s *Executions) ListExecutions(ctx context.Context, req *meshv1.ListExecuti
 		if err := s.readable(ctx, op, key, st, call.Principal); err != nil {
 			return err
 		}
-		resp.Seq = int64(st.Seq)
+		resp.Seq, resp.Usage = int64(st.Seq), eventpb.UsageToProto(st.Usage)
 		if err := known(op, st, req); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh/retention"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/thread/cache"
+	"agentmesh/mesh/thread/tasks"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
 	"agentmesh/mesh/transfer"
@@ -37,6 +38,7 @@ type Threads struct {
 
 	readByRole ReadByRole
 	blobBytes  func(mesh.ThreadKey) int64
+	sums       func(context.Context, tasks.Sums) (map[string]tasks.Sum, error)
 }
 
 // NewThreads returns the server of the threads in log. What agents append is
@@ -45,6 +47,7 @@ type Threads struct {
 func NewThreads(log *threadlog.Log, states *cache.States, admits *admission.Controller, tickets Tickets, main string) *Threads {
 	s := &Threads{log: log, states: states, admits: admits, tickets: tickets, main: main, readByRole: nobodyTold, blobBytes: func(mesh.ThreadKey) int64 { return 0 }}
 	s.access = s.folded
+	s.sums = func(context.Context, tasks.Sums) (map[string]tasks.Sum, error) { return nil, nil }
 	return s
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
+	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/thread"
@@ -91,6 +92,8 @@ type Config struct {
 	// Budget is what a turn may use, with all agents that work on it; the default is no
 	// limit.
 	Budget mesh.Budget
+	// Budgets have what a conversation may cost; the default is no limit.
+	Budgets limit.Budgets
 	// MaxQueued is how many turns of a thread may wait; default 16.
 	MaxQueued int
 	// CancelWait is how long a caller waits for the end of the task that it

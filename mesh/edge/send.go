@@ -220,7 +220,10 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		if err := e.worksFor(s, in, t); err != nil {
 			return cache.Decision{}, err
 		}
-		var trip *limit.Trip
+		trip := limit.Ledger{e.Budgets.Conversation(s.Usage.Spent().Cost)}.Check(limit.StopsCalls)
+		if trip != nil {
+			return cache.Decision{}, trip.Err("edge.Send")
+		}
 		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")
 		}

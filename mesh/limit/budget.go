@@ -17,6 +17,7 @@ const (
 	TurnAgents       = "turn.agents"        // agents dispatched since then
 	ThreadSkillCalls = "thread.skill_calls" // skill calls of a conversation within the window
 	UserSkillCalls   = "user.skill_calls"   // skill calls of a user within the window
+	ThreadCost       = "thread.cost"        // of models in a conversation, as long as there is it; in micro-dollars
 	AgentChildren    = "agent.children"     // agents that one execution dispatches between two messages of the user
 	// NodeAgents is how many agents that others dispatched work on a node at once: who is
 	// one more waits.
@@ -59,8 +60,11 @@ func Waits(name string) bool { return name == NodeAgents || name == Orchestrator
 
 // Renewed reports whether the user's word makes room under the limit of that name: what is
 // counted since the last message is counted afresh, and a window slides on while the user is
-// asked. Under quotas nothing but time, or the end of something else, makes room.
-func Renewed(name string) bool { return name == UserSkillCalls || !ofQuota(name) }
+// asked. Under quotas nothing but time, or the end of something else, makes room, and what a
+// conversation cost stays.
+func Renewed(name string) bool {
+	return name == UserSkillCalls || name != ThreadCost && !ofQuota(name)
+}
 
 func ofQuota(name string) bool {
 	return strings.HasPrefix(name, perUser) || strings.HasPrefix(name, perTenant)
@@ -70,7 +74,7 @@ func ofQuota(name string) bool {
 // the log that it was met: no agent does. That a batch of agents would be too many, of which
 // the mesh is not asked for any, its dispatcher notes.
 func Noted(name string) bool {
-	return sharedCalls(name) || name == AgentChildren || strings.HasPrefix(name, "agent.budget.") || ofQuota(name)
+	return sharedCalls(name) || name == AgentChildren || name == ThreadCost || strings.HasPrefix(name, "agent.budget.") || ofQuota(name)
 }
 
 // The defaults of Budgets, and their bounds: of what is counted within a window as much as is
@@ -119,6 +123,9 @@ type Budgets struct {
 	// The defaults are DefaultThreadCalls and, for users, no limit.
 	ThreadCalls int
 	UserCalls   int
+	// ThreadCost is what models may cost in a conversation, in micro-dollars; 0 or less is no
+	// limit. Tokens whose price is not known cost nothing.
+	ThreadCost int64
 	// Window slides; it is DefaultWindow by default and at most MaxWindow.
 	Window time.Duration
 }

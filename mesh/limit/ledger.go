@@ -115,11 +115,12 @@ type Spent struct {
 	Thread     int // in the thread within the window
 	// ThreadFirst is when the first of those was made.
 	ThreadFirst time.Time
+	Cost        int64 // of models in the thread
 }
 
 // Ledger returns the accounts of the budgets, in the order in which they are checked: the
 // turn's agents, the steps, the children, the execution's own calls, the turn's, and the
-// conversation's within the window (S0-073, S3-041).
+// conversation's within the window (S0-073, S3-041), and in money.
 func (b Budgets) Ledger(s Spent) Ledger {
 	own := s.MostCalls
 	if own <= 0 && s.Dispatched {
@@ -137,5 +138,11 @@ func (b Budgets) Ledger(s Spent) Ledger {
 		{Limit: AgentToolCalls, Of: Calls, Stops: StopsCalls, Used: int64(s.Calls), Most: int64(own)},
 		{Limit: TurnSkillCalls, Of: Calls, Stops: StopsCalls, Used: int64(s.Turn), Most: int64(b.Most(TurnSkillCalls))},
 		window,
+		b.Conversation(s.Cost),
 	}
+}
+
+// Conversation is the account of what models cost in a conversation, of which so much is used.
+func (b Budgets) Conversation(used int64) Account {
+	return Account{Limit: ThreadCost, Of: Cost, Stops: StopsCalls | StopsDispatches | StopsStarts, Used: used, Most: b.ThreadCost}
 }

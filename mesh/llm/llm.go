@@ -34,6 +34,11 @@
 // and changes nothing else: providers take a reply without its thoughts, and
 // logs hold nothing that only a provider could read.
 //
+// A result may have passages of documents ([Passage]), which a reply cites by their numbers. The
+// loop counts those that are cited from 1, ends the answer with where they are from, and takes any
+// other number out: what an answer names as its sources was found, whatever a model or a
+// document says.
+//
 // A provider may have tools of its own, as a search of the web ([Request].NativeTools). They
 // have run when the model tells of them ([NativeUse]); the loop reports that and does no more.
 //

@@ -44,7 +44,8 @@ type Ask struct {
 // An Event is what a loop reports while it runs: exactly one of its fields is
 // set.
 type Event struct {
-	// Text is a piece of the reply, as it arrived, without commands.
+	// Text is a piece of the reply, as it arrived, without commands, and with the
+	// sources that it cites.
 	Text string
 	// Reply is one whole reply of the model, after its text. Its Text is what
 	// the model wrote, with the commands that are in it.
@@ -194,6 +195,7 @@ type run struct {
 	dropped int        // messages at the beginning that are no longer sent
 	last    mesh.Usage // of the last reply
 	thought []Thought  // of the last reply
+	cites   citer      // what replies cite
 }
 
 // emit reports e and returns false once nobody listens.

@@ -155,6 +155,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	}
 	reply := &mesh.ModelReplied{}
 	r.thought = nil
+	r.cites.learn(req.Messages)
 	done, size := false, 0
 	var sources []Source
 	for c, err := range r.loop.Model.Generate(ctx, req) {
@@ -185,7 +186,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 		case c.Text != "":
 			size += len(c.Text)
 			text.WriteString(c.Text)
-			if !r.say(split.Write(c.Text)) {
+			if !r.say(r.cites.write(split.Write(c.Text))) {
 				return reply, "", nil
 			}
 		}
@@ -201,7 +202,7 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	}
 	rest, commands, problem := split.Close()
 	reply.Text = text.String()
-	r.say(rest)
+	r.say(r.cites.write(rest) + r.cites.close())
 	if !last {
 		reply.Tools = append(reply.Tools, commands...)
 		if problem != "" {
@@ -210,6 +211,9 @@ func (r *run) stream(ctx context.Context, req *Request, last bool) (*mesh.ModelR
 	}
 	if len(reply.Tools) == 0 && strings.TrimSpace(reply.Text) != "" {
 		r.say(cutNote(reply.Finish))
+	}
+	if len(reply.Tools) == 0 {
+		r.say(r.cites.sources())
 	}
 	r.say(sourcesNote(reply.Text, sources))
 	return reply, problem, nil

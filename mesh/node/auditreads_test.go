@@ -111,6 +111,7 @@ var recordedReads = map[string]string{
 	meshv1.ThreadService_ReadThread_FullMethodName:                      "thread.read.tenant THREAD",
 	meshv1.ThreadService_FollowThread_FullMethodName:                    "thread.read.tenant THREAD",
 	meshv1.ThreadService_ListThreads_FullMethodName:                     "thread.read.tenant threads",
+	meshv1.ThreadService_ListUsage_FullMethodName:                       "thread.read.tenant usage",
 	meshv1.BlobService_ReadBlob_FullMethodName:                          "", // as ReadThread, of what there is
 	meshv1.BlobService_GetBlob_FullMethodName:                           "",
 	meshv1.ExecutionService_ListExecutions_FullMethodName:               "thread.read.tenant THREAD",

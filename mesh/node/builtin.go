@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/rpc"
@@ -42,7 +43,9 @@ type Env struct {
 	Limits call.Limits
 	// Budgets are what the node lets agents use.
 	Budgets limit.Budgets
-	Logger  *slog.Logger
+	// Alarms are those of the node; nil for an agent apart.
+	Alarms *alarm.Set
+	Logger *slog.Logger
 }
 
 // Apart is what an agent gets that has a process of its own: it calls others over gRPC

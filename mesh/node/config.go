@@ -39,6 +39,9 @@ type Config struct {
 	// binary serve.
 	Skills string `yaml:"skills"`
 	Docs   string `yaml:"docs"`
+	// DocsIgnore are patterns of files and folders in Docs that are not searched, as
+	// drafts/ or *.tmp.md.
+	DocsIgnore []string `yaml:"docs_ignore"`
 	// TenantSkills is the folder of the skills that only one tenant has, each
 	// at TENANT/DOMAIN/ACTION.md; default tenant-skills in Data.
 	TenantSkills string `yaml:"tenant_skills"`

@@ -98,6 +98,7 @@ var asks = map[string]ask{
 	meshv1.ThreadService_ReadThread_FullMethodName:   {agents: always, request: func(x things) proto.Message { return &meshv1.ReadThreadRequest{ThreadId: x.thread} }},
 	meshv1.ThreadService_FollowThread_FullMethodName: {agents: always, request: func(x things) proto.Message { return &meshv1.FollowThreadRequest{ThreadId: x.thread} }},
 	meshv1.ThreadService_ListThreads_FullMethodName:  {request: func(things) proto.Message { return &meshv1.ListThreadsRequest{} }},
+	meshv1.ThreadService_ListUsage_FullMethodName:    {request: func(things) proto.Message { return &meshv1.ListUsageRequest{} }},
 	meshv1.ThreadService_AppendEvents_FullMethodName: {agents: always, request: func(x things) proto.Message {
 		return &meshv1.AppendEventsRequest{ThreadId: x.thread, Events: []*meshv1.Event{{Id: mesh.NewEventID(), ExecutionId: x.task,
 			Body: &meshv1.Event_StateNoted{StateNoted: &meshv1.StateNoted{Agent: x.kind, Data: []byte("{}")}}}}}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,16 +43,16 @@ func TestAnAlarmOfAModelEndsWhenItsEndpointWorks(t *testing.T) {
 		var log logbuffer.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		n := &node{logger: logger, alarms: alarm.New(logger, nil)}
-		var asked, good int
-		refused := true
+		var asked, good atomic.Int32
+		var mended atomic.Bool
 		bad := answer(func(r *http.Request) (int, string) {
-			if asked++; refused {
+			if asked.Add(1); !mended.Load() {
 				return http.StatusUnauthorized, ""
 			}
 			return works(r)
 		})
 		counted := answer(func(r *http.Request) (int, string) {
-			good++
+			good.Add(1)
 			return works(r)
 		})
 		ctx, stop := context.WithCancel(t.Context())
@@ -69,20 +70,20 @@ func TestAnAlarmOfAModelEndsWhenItsEndpointWorks(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if asked < 12 || asked > 20 || len(n.alarms.List()) != 1 {
-			t.Errorf("in an hour it was asked %d times", asked)
+		if times := asked.Load(); times < 12 || times > 20 || len(n.alarms.List()) != 1 {
+			t.Errorf("in an hour it was asked %d times", times)
 		}
-		refused = false
+		mended.Store(true)
 		time.Sleep(lastProbeAgain)
-		if err := <-ended; err != nil || len(n.alarms.List()) != 0 || good != 3 {
-			t.Errorf("%v, alarms %+v, the one that works was asked %d times", err, n.alarms.List(), good)
+		if err := <-ended; err != nil || len(n.alarms.List()) != 0 || good.Load() != 3 {
+			t.Errorf("%v, alarms %+v, the one that works was asked %d times", err, n.alarms.List(), good.Load())
 		}
 		stop()
 		if text := log.String(); strings.Contains(text, "sesame") || strings.Count(text, "an alarm was raised") != 1 || strings.Count(text, "an alarm is over") != 1 {
 			t.Errorf("the log is %s", text)
 		}
 
-		refused = true
+		mended.Store(false)
 		ctx, stop = context.WithCancel(t.Context())
 		go func() { ended <- n.watchModels(ctx, []ModelEndpoint{endpoint("model", "", bad)}) }() // the test waits
 		synctest.Wait()

@@ -276,7 +276,7 @@ func (n *node) buildEdge() (err error) {
 	}
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
-		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Blobs: n.blobURL, Digests: n.digests,
+		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Budgets: n.cfg.budgets(), Blobs: n.blobURL, Digests: n.digests,
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)

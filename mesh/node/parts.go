@@ -28,7 +28,7 @@ func (n *node) startParts(start func(name string, run func(context.Context) erro
 	start("states", n.states.Run)
 	start("tasks", n.tasks.Run)
 	start("retention", n.keepThreads)
-	start("bytes", n.watchBytes)
+	start("quotas", n.watchQuotas)
 	if on(n.cfg.ModelProbe) {
 		start("models", func(ctx context.Context) error { return n.watchModels(ctx, n.cfg.Endpoints()) })
 	}
@@ -51,7 +51,7 @@ func (n *node) drain() time.Duration {
 func (n *node) startAgents(ctx context.Context, running *sync.WaitGroup, failed chan error) error {
 	ready := make(chan error, len(n.opts.Builtins))
 	for _, b := range n.opts.Builtins {
-		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Budgets: n.cfg.budgets(), Logger: n.logger.With("agent", b.Name)})
+		a, err := b.New(Env{Conns: n.pool, Dialer: n.dialer, Limits: n.cfg.agentLimits(), Budgets: n.cfg.budgets(), Alarms: n.alarms, Logger: n.logger.With("agent", b.Name)})
 		if err != nil {
 			return mesh.Wrap("node.agent "+b.Name, err)
 		}

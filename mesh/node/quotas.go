@@ -82,7 +82,7 @@ const perSecond = 100
 
 // fillQuotas sets the defaults of what users may have and use, and checks it.
 func (c *Config) fillQuotas() error {
-	for _, err := range []error{c.Quotas.User.check("quotas.user"), c.Quotas.Tenant.check("quotas.tenant"), checkDollars("limits.turn_cost", c.Limits.TurnCost), c.Turns.check()} {
+	for _, err := range []error{c.Quotas.User.check("quotas.user"), c.Quotas.Tenant.check("quotas.tenant"), checkDollars("limits.turn_cost", c.Limits.TurnCost), checkDollars("limits.thread_cost", c.Limits.ThreadCost), c.Turns.check()} {
 		if err != nil {
 			return err
 		}
@@ -158,24 +158,27 @@ func (n *node) usage(ctx context.Context) (all []*meshv1.TenantUsage, err error)
 	return all, nil
 }
 
-// watchEvery is how often is looked at how much is kept of tenants.
+// watchEvery is how often is looked at how much is kept of tenants, and what they cost.
 const watchEvery = 5 * time.Second
 
-// watchBytes keeps alarms of the tenants that have little room left, until ctx is done.
-func (n *node) watchBytes(ctx context.Context) error {
+// watchQuotas keeps alarms of the tenants that have little left of what may be kept of them, or of
+// what they may cost, until ctx is done.
+func (n *node) watchQuotas(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	scarce := map[mesh.TenantID]bool{}
+	scarce := map[mesh.TenantID]bool{} // tenants with an alarm
 	for {
 		all := n.kept()
 		for t := range scarce { // also one of which nothing is left
 			all[t] += 0
 		}
 		for t := range all {
-			err := n.quotas.Scarce(t)
+			full, dear := n.quotas.Scarce(t), n.quotas.Dear(t)
 			n.alarms.Report(ctx, alarm.Source{Setting: "quotas.tenant.bytes", Of: string(t)},
-				"messages of the tenant are taken until there is no room, and then none", err)
-			if delete(scarce, t); err != nil {
+				"messages of the tenant are taken until there is no room, and then none", full)
+			n.alarms.Report(ctx, alarm.Source{Setting: "quotas.tenant.cost", Of: string(t)},
+				"messages of the tenant are taken until the day's money is used up, and then none", dear)
+			if delete(scarce, t); full != nil || dear != nil {
 				scarce[t] = true
 			}
 		}

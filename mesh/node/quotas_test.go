@@ -72,13 +72,19 @@ func TestAUserWhoHasEnoughDoesNotKeepOthersWaiting(t *testing.T) {
 
 // What is kept of a tenant's conversations is bounded: an agent that goes on is stopped, its turn has
 // ended, and a message is refused with what to do; another tenant goes on. There is an alarm, and
-// room again once conversations are deleted.
+// room again once conversations are deleted. There is one, too, when four fifths of the day's money
+// are used.
 func TestWhatIsKeptOfATenantIsBounded(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Auth, cfg.Tokens = "tokens", adminsFile(t)
 	operated(t, &cfg)
-	cfg.Quotas.Tenant.Bytes = 200_000
-	m := start(t, cfg, map[string]run{"main": loud})
+	cfg.Quotas.Tenant.Bytes, cfg.Quotas.Tenant.Cost = 200_000, 1
+	m := start(t, cfg, map[string]run{"main": func(ctx context.Context, inv *agent.Invocation) iter.Seq2[agent.Output, error] {
+		if _, err := inv.Mesh.Record(ctx, &mesh.Event{Body: mesh.ModelReplied{Usage: mesh.Usage{Prompt: 60, Cost: 0.9}}}); err != nil && inv.Grant.Tenant == "a" {
+			t.Error(err)
+		}
+		return loud(ctx, inv)
+	}})
 	conn := m.raw(t)
 	a2a := a2apb.NewA2AServiceClient(conn)
 	id := mesh.NewThreadID()
@@ -107,15 +113,15 @@ func TestWhatIsKeptOfATenantIsBounded(t *testing.T) {
 	if resp, body := m.get(t, http.MethodGet, "/mesh/v1/tenants", nil, of("a")...); resp.StatusCode != http.StatusForbidden || bytes.Contains(body, []byte("quota")) {
 		t.Errorf("to a user: %s %s", resp.Status, body)
 	}
-	raised := func() bool {
+	raised := func(setting string) bool {
 		all, err := alarmed{testMesh: m}.alarms(t, "root")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(all, func(a *meshv1.Alarm) bool { return a.GetSetting() == "quotas.tenant.bytes" && a.GetOf() == "a" })
+		return slices.ContainsFunc(all, func(a *meshv1.Alarm) bool { return a.GetSetting() == setting && a.GetOf() == "a" })
 	}
 	eventually(t, func() error {
-		if !raised() {
+		if !raised("quotas.tenant.bytes") || !raised("quotas.tenant.cost") {
 			return errors.New("there is no alarm")
 		}
 		return nil

@@ -34,7 +34,7 @@ func (n *node) eraser(skills *api.SkillService) *retention.Eraser {
 
 // holders are all that keep something of users and tenants beside the threads.
 func (n *node) holders(skills *api.SkillService) []Holder {
-	return append([]Holder{skills, n.runner, n.push, n.agents, n.kv, n.backend.Blobs}, n.opts.Holders...)
+	return append([]Holder{skills, n.runner, n.push, n.agents, n.kv, n.backend.Blobs, n.tasks}, n.opts.Holders...)
 }
 
 // movers makes what brings threads and tenants here, and gives tenants to other meshes.

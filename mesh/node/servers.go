@@ -58,7 +58,7 @@ func (n *node) grpcServer() (*rpc.Server, *admission.Controller, error) {
 	threads := api.NewThreads(n.log, n.states, admits, tickets, n.cfg.Main).WithRetention(*n.cfg.Sessions.Retention).WithBlobBytes(n.backend.Blobs.ThreadBytes)
 	skills := api.NewSkills(n.skills, n.runner, api.WithBreakers(n.kv), api.WithOwners(api.NewSkillOwners(n.kv)), api.WithScheduleQuotas(n.cfg.quotas()), api.WithEffects(admits))
 	tenants := n.movers(skills)
-	meshv1.RegisterThreadServiceServer(server, threads.WithDeleter(n.deleter, n.permitted).WithImport(&tenants.Threads).WithAccess(n.tasks.Access).WithAudit(n.audit.Read))
+	meshv1.RegisterThreadServiceServer(server, threads.WithDeleter(n.deleter, n.permitted).WithImport(&tenants.Threads).WithAccess(n.tasks.Access).WithSums(n.tasks.Sums).WithAudit(n.audit.Read))
 	meshv1.RegisterBlobServiceServer(server, api.NewBlobs(n.backend.Blobs, threads))
 	meshv1.RegisterExecutionServiceServer(server, api.NewExecutions(threads, n.turns.EndTasks, n.readsInstructions))
 	meshv1.RegisterHandoffServiceServer(server, api.NewHandoffs(handoff.New(n.log, n.states, n.agents, n.turns, nil).With(n.cfg.handoffs())).WithAudit(n.audit.Read))

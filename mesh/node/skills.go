@@ -149,6 +149,8 @@ type Limits struct {
 	// work on it; no limit by default.
 	TurnTokens int64   `yaml:"turn_tokens"`
 	TurnCost   float64 `yaml:"turn_cost"`
+	// ThreadCost is what models may cost in a conversation, in US dollars; no limit by default.
+	ThreadCost float64 `yaml:"thread_cost"`
 	// OutputEvents and OutputBytes are what the log takes of one execution; default 100,000
 	// and 64 MiB.
 	OutputEvents int64 `yaml:"output_events"`
@@ -351,7 +353,7 @@ func (c *Config) budgets() limit.Budgets {
 	b := limit.Budgets{
 		AgentCalls: c.Limits.AgentCalls, TurnCalls: c.Limits.TurnCalls, ThreadCalls: c.Limits.ThreadCalls,
 		UserCalls: c.Limits.UserCalls, Window: c.Limits.Window, TurnAgents: c.Limits.TurnAgents,
-		AgentSteps: c.Limits.AgentSteps, Children: c.Limits.Children,
+		AgentSteps: c.Limits.AgentSteps, Children: c.Limits.Children, ThreadCost: micro(c.Limits.ThreadCost),
 	}
 	if b.TurnCalls == 0 && c.Mode(c.Main) != ModeMultiAgent {
 		b.TurnCalls = limit.SoloTurnCalls

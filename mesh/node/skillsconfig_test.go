@@ -205,6 +205,7 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"quotas.user.threads", node.Config{Quotas: node.Quotas{User: node.Quota{Threads: -2}}}, "-1 for no limit"},
 		{"quotas.tenant.cost", node.Config{Quotas: node.Quotas{Tenant: node.Quota{Cost: nan}}}, "US dollars"},
 		{"limits.turn_cost", node.Config{Limits: node.Limits{TurnCost: -0.5}}, "US dollars"},
+		{"limits.thread_cost", node.Config{Limits: node.Limits{ThreadCost: -2}}, "US dollars"},
 		{"limits.turn_tokens", node.Config{Limits: node.Limits{TurnTokens: -2}}, "tokens"},
 		{"schedules.weights", node.Config{Schedules: node.Schedules{Weights: map[string]int{"acme": 0}}}, "from 1"},
 		{"rate_limit.per_second", node.Config{RateLimit: node.RateLimit{PerSecond: nan}}, "a number"},

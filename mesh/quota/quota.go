@@ -19,6 +19,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/text"
 )
 
 // Index has counted what is in the log: a *tasks.Index.
@@ -136,7 +137,7 @@ func (k *Keeper) Room(t mesh.TenantID, more int64) *limit.Trip {
 	return limit.Quotas{Tenant: limit.Quota{Bytes: k.quotas.Tenant.Bytes}}.Check(limit.Quota{Bytes: more}, limit.Used{}, limit.Used{Quota: limit.Quota{Bytes: k.Bytes(t)}})
 }
 
-// scarce is the part of the bytes that may be kept from which on there is little room.
+// scarce is the part of a tenant's bytes, or of its money, from which on there is little left.
 const scarce = 0.8
 
 // Scarce says that little room is left for what is kept of the tenant, or none, as Exhausted; nil
@@ -151,6 +152,21 @@ func (k *Keeper) Scarce(t mesh.TenantID) error {
 	}
 	return mesh.Errorf(mesh.Exhausted, "quota.Scarce", "%d of %d bytes are used that may be kept of conversations of the tenant %s; "+
 		"delete some, as with mesh threads delete --before, set retention, or raise quotas.tenant.bytes", used, most, t)
+}
+
+// Dear says that little is left of what models may cost within a day for the tenant, or nothing,
+// as Exhausted; nil if there is more.
+func (k *Keeper) Dear(t mesh.TenantID) error {
+	if k == nil || k.quotas.Tenant.Cost <= 0 {
+		return nil
+	}
+	_, used, _ := k.index.Used(t, "", k.now())
+	most := k.quotas.Tenant.Cost
+	if float64(used.Cost) < scarce*float64(most) {
+		return nil
+	}
+	return mesh.Errorf(mesh.Exhausted, "quota.Dear", "models have cost %s within a day for the tenant %s, of %s that they may; "+
+		"mesh usage --by user says for whom, and quotas.tenant.cost bounds it", text.Dollars(used.Cost), t, text.Dollars(most))
 }
 
 // check returns the trip of the quota that more would exceed. The caller holds mu.

@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/limit"
 	"agentmesh/mesh/quota"
+	"agentmesh/mesh/text"
 )
 
 // index is what has been counted, and what Catch counts.
@@ -128,5 +130,22 @@ func TestWhoHasUsedADaysTokensIsToldWhen(t *testing.T) {
 	var none *quota.Keeper
 	if p, trip := none.Take("acme", "ann", agent); p != nil || trip != nil {
 		t.Errorf("no quotas refuse: %v", trip)
+	}
+}
+
+// From four fifths of what a tenant's models may cost within a day on it is said that little is
+// left, in dollars; without a quota never.
+func TestLittleMoneyIsToldOf(t *testing.T) {
+	x := &index{}
+	k := quota.New(limit.Quotas{Tenant: limit.Quota{Cost: 10_000_000}}, x, nil)
+	for used, want := range map[int64]bool{0: false, 7_999_999: false, 8_000_000: true, 12_500_000: true} {
+		x.tenant.Cost = used
+		err := k.Dear("acme")
+		if (err != nil) != want || want && (!mesh.IsCode(err, mesh.Exhausted) || !strings.Contains(err.Error(), text.Dollars(used)+" within a day for the tenant acme, of $10.00")) {
+			t.Errorf("of %d: %v", used, err)
+		}
+	}
+	if err := quota.New(limit.Quotas{}, x, nil).Dear("acme"); err != nil {
+		t.Error(err)
 	}
 }

@@ -90,7 +90,7 @@ func OpenLibrary(o LibraryOptions) (*Library, error) {
 		l.now = time.Now
 	}
 	if l.poll <= 0 {
-		l.poll = 2 * time.Second
+		l.poll = defaultPoll
 	}
 	l.shared = newRealm("", new(Catalog), l.logger)
 	l.shared.handlers = o.Handlers

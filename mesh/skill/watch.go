@@ -3,6 +3,7 @@ package skill
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -18,6 +19,8 @@ const (
 	hurry   = 500 * time.Millisecond // or at the latest
 	recheck = 30 * time.Second       // some file systems do not tell of all changes
 	lookout = time.Second            // a folder that is away may come back, which nobody tells
+
+	defaultPoll = 2 * time.Second // of a Library
 )
 
 // A watcher tells of changes in the folders that it was given, until it is
@@ -41,11 +44,34 @@ func newWatcher() (*watcher, error) {
 // Where the system does not tell of changes, or of no more folders, it looks at
 // all files every Poll instead. It is called once.
 func (l *Library) Run(ctx context.Context) error {
-	f := following{lib: l, news: news{wake: make(chan struct{}, 1), dirty: map[string]bool{}},
+	Follow(ctx, Followed{Read: l.follow, What: "skill files", Poll: l.poll, Logger: l.logger, watch: l.watch})
+	return nil
+}
+
+// Followed are files that [Follow] follows.
+type Followed struct {
+	// Read reads what has changed at the paths on disk or, with all, anywhere. It calls
+	// entered, unless it is nil, with the path of each folder before it reads it, and
+	// returns the folders that cannot be read. It is not called concurrently.
+	Read func(ctx context.Context, paths []string, all bool, entered func(dir string)) (away []string)
+	// What are the files, for the log.
+	What string
+	// Poll is how often all is read where the system tells of no changes.
+	Poll   time.Duration
+	Logger *slog.Logger
+	watch  func() (*watcher, error) // nil for that of the system
+}
+
+// Follow has files read, all at first and then those that change, until ctx is done.
+func Follow(ctx context.Context, files Followed) {
+	if files.watch == nil {
+		files.watch = newWatcher
+	}
+	f := following{files: files, news: news{wake: make(chan struct{}, 1), dirty: map[string]bool{}},
 		pace: time.NewTicker(recheck), settle: time.NewTimer(0), back: time.NewTimer(recheck)}
 	defer f.stop()
 	f.news.all = true // what changed before the folders were watched
-	w, err := l.watch()
+	w, err := files.watch()
 	if err != nil {
 		f.degrade(err)
 	} else {
@@ -55,7 +81,7 @@ func (l *Library) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-f.news.wake:
 			f.wait()
 		case <-f.settle.C:
@@ -68,9 +94,9 @@ func (l *Library) Run(ctx context.Context) error {
 	}
 }
 
-// A following is the state of Run.
+// A following is the state of Follow.
 type following struct {
-	lib        *Library
+	files      Followed
 	news       news
 	watcher    *watcher       // nil while polling
 	collectors sync.WaitGroup // of what the watcher tells
@@ -100,10 +126,10 @@ func (f *following) unwatch() {
 
 // degrade goes on without a watcher.
 func (f *following) degrade(why error) {
-	f.lib.logger.Warn("changes of skill files are not told by the system; looking for them now and then instead",
-		"every", f.lib.poll, "error", why)
+	f.files.Logger.Warn("changes of files are not told by the system; looking for them now and then instead",
+		"files", f.files.What, "every", f.files.Poll, "error", why)
 	f.unwatch()
-	f.pace.Reset(f.lib.poll)
+	f.pace.Reset(f.files.Poll)
 }
 
 // wait has changed files read when their writers have paused.
@@ -130,7 +156,7 @@ func (f *following) refresh(ctx context.Context, all bool) {
 			}
 		}
 	}
-	f.away = f.lib.follow(ctx, paths, all || lost, entered)
+	f.away = f.files.Read(ctx, paths, all || lost, entered)
 	if failed != nil && f.watcher != nil {
 		f.degrade(failed)
 	}
@@ -149,7 +175,7 @@ func (f *following) lookOut(ctx context.Context) {
 
 func (f *following) lookOutLater() {
 	if len(f.away) > 0 {
-		f.back.Reset(min(lookout, f.lib.poll))
+		f.back.Reset(min(lookout, f.files.Poll))
 	} else {
 		f.back.Stop()
 	}

@@ -92,6 +92,15 @@ func Source(title, url string) string {
 	return Sprintf("- %s: %s", title, url)
 }
 
+// Cited is a document in such a list, by the number that the answer has for it. It has a page,
+// or a line.
+func Cited(number int, path string, line, page int, title string) string {
+	if page > 0 {
+		return Sprintf("- [%d] %s, page %d: %s", number, path, page, title)
+	}
+	return Sprintf("- [%d] %s, line %d: %s", number, path, line, title)
+}
+
 // CutByLength ends an answer that a model's limit of length cut off.
 func CutByLength() string {
 	return Sprintf("\n\n[The answer is cut off here, at the model's limit of length. Say \"go on\" for the rest.]")

@@ -1,6 +1,10 @@
 package text
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // counts are what the limits count, by their names.
 var counts = map[string]string{
@@ -11,6 +15,7 @@ var counts = map[string]string{
 	"agent.children":     "agents that one agent dispatches",
 	"thread.skill_calls": "skill calls in this conversation",
 	"user.skill_calls":   "skill calls of this user",
+	"thread.cost":        "what models may cost in this conversation",
 
 	"orchestrator.max_budget":            "seconds for agents that were dispatched",
 	"orchestrator.max_concurrent_agents": "agents at work at once that one agent dispatched",
@@ -20,19 +25,19 @@ var counts = map[string]string{
 	"turns.queued":                       "conversations that wait until this node works on them",
 
 	"model.tokens": "tokens that are left for a step of the model",
-	"model.cost":   "micro-dollars that are left for a step of the model",
+	"model.cost":   "what a step of the model may cost",
 
 	"agent.budget.agents": "agents in the budget of this task",
 	"agent.budget.calls":  "skill calls in the budget of this task",
 	"agent.budget.tokens": "tokens in the budget of this task",
-	"agent.budget.cost":   "micro-dollars in the budget of this task",
+	"agent.budget.cost":   "what models may cost for this task",
 
 	"user.threads":      "conversations of this user",
 	"user.agents":       "agents at work for this user",
 	"user.dispatches":   "agents dispatched for this user within a day",
 	"user.schedules":    "schedules of this user",
 	"user.tokens":       "tokens of this user within a day",
-	"user.cost":         "micro-dollars of this user within a day",
+	"user.cost":         "what models may cost for this user within a day",
 	"user.requests":     "requests at once of this user",
 	"tenant.bytes":      "bytes that are kept of conversations of this tenant",
 	"tenant.threads":    "conversations of this tenant",
@@ -40,11 +45,23 @@ var counts = map[string]string{
 	"tenant.dispatches": "agents dispatched for this tenant within a day",
 	"tenant.schedules":  "schedules of this tenant",
 	"tenant.tokens":     "tokens of this tenant within a day",
-	"tenant.cost":       "micro-dollars of this tenant within a day",
+	"tenant.cost":       "what models may cost for this tenant within a day",
+}
+
+// Dollars are micro-dollars as people read them, exactly, and with cents.
+func Dollars(micro int64) string {
+	s := strings.TrimRight(fmt.Sprintf("%d.%06d", micro/1e6, micro%1e6), "0")
+	if cents := len(s) - 1 - strings.IndexByte(s, '.'); cents < 2 {
+		s += "00"[cents:]
+	}
+	return "$" + s
 }
 
 // LimitReached says that so much of the limit is used, and so much is all.
 func LimitReached(limit string, used, most int64) string {
+	if what, ok := counts[limit]; ok && strings.HasSuffix(limit, "cost") {
+		return Sprintf("The limit of "+what+" is reached (%s of %s)", Dollars(used), Dollars(most))
+	}
 	if what, ok := counts[limit]; ok {
 		return Sprintf("The limit of "+what+" is reached (%d of %d)", used, most)
 	}
@@ -72,12 +89,17 @@ func LimitAdvice(limit string, free time.Time) string {
 		return Sprintf("only the ends of what was begun can be added; end it, and begin another")
 	case "tenant.bytes":
 		return Sprintf("what was begun can end, and nothing more is taken until there is room: delete conversations, as with mesh threads delete --before, or have the operator set retention or raise quotas.tenant.bytes")
+	case "thread.cost":
+		return Sprintf("say what is done and what is not, and that the rest needs a new conversation, or an operator who raises limits.thread_cost")
 	case "turns.queued": // its reader is no model
 		return Sprintf("nothing was accepted; send the message again in a moment, or have the operator raise turns.running or turns.queued")
 	}
 	if !free.IsZero() {
 		// To the second, and not before there is.
 		advice += Sprintf(", and that there is room for more at %s", free.UTC().Add(time.Second-1).Format(time.DateTime+" UTC"))
+	}
+	if limit == "user.cost" || limit == "tenant.cost" {
+		advice += Sprintf("; an operator can raise quotas.%s", limit)
 	}
 	return advice
 }
@@ -141,7 +163,7 @@ func TimeIsOver(most int64) string {
 func NotEnough(limit string, left int64) string {
 	what := counted(left, "token")
 	if limit == "model.cost" {
-		what = Sprintf("%d micro-dollars", left)
+		what = Dollars(left)
 	}
 	return Sprintf("What is left of the budget (%s) is not enough for another step.", what)
 }

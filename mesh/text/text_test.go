@@ -44,3 +44,15 @@ func TestScrambledSentencesKeepTheirDataAndNoWord(t *testing.T) {
 		t.Error("it does not end")
 	}
 }
+
+// Amounts are exact, and have cents.
+func TestAmountsAreInDollars(t *testing.T) {
+	for micro, want := range map[int64]string{0: "$0.00", 1: "$0.000001", 12_000: "$0.012", 500_000: "$0.50", 2_000_000_000: "$2000.00", 1_234_567: "$1.234567"} {
+		if got := text.Dollars(micro); got != want {
+			t.Errorf("%d: %s, want %s", micro, got, want)
+		}
+	}
+	if got := text.LimitReached("user.cost", 20_010_000, 20_000_000); got != "The limit of what models may cost for this user within a day is reached ($20.01 of $20.00)" {
+		t.Error(got)
+	}
+}

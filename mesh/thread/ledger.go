@@ -13,8 +13,15 @@ type Charge struct {
 	// Agents are those at work that agents dispatched: 1 more, or less. Dispatches is 1
 	// when one was dispatched.
 	Agents, Dispatches int64
-	// Spent is what a model used.
+	// Spent is what a model used, and Use by what.
 	Spent mesh.Budget
+	Use   Use
+}
+
+// A Use is a reply of a model, as it counts for sums of use; the zero value is none.
+type Use struct {
+	Agent, Model string
+	Usage        mesh.Usage
 }
 
 // A Ledger says who is charged for what happens in a thread. It knows executions for as
@@ -25,6 +32,7 @@ type Ledger struct{ open []errand }
 type errand struct {
 	id         mesh.ExecutionID
 	user       string
+	agent      string
 	dispatched bool // by an agent
 	at         int64
 }
@@ -37,7 +45,7 @@ func (l *Ledger) Apply(e *mesh.Event) (c Charge) {
 		if l.find(b.Child.ID) != nil {
 			return c
 		}
-		x := errand{id: b.Child.ID, user: b.Child.User, dispatched: l.find(e.Execution) != nil} // a turn is not there
+		x := errand{id: b.Child.ID, user: b.Child.User, agent: b.Child.Agent, dispatched: l.find(e.Execution) != nil} // a turn is not there
 		if c = x.work(1); x.dispatched {
 			c.Dispatches = 1
 		}
@@ -56,7 +64,7 @@ func (l *Ledger) Apply(e *mesh.Event) (c Charge) {
 		return l.end(b.Child)
 	case mesh.ModelReplied:
 		if x := l.find(e.Execution); x != nil {
-			return Charge{User: x.user, Spent: b.Usage.Spent()}
+			return Charge{User: x.user, Spent: b.Usage.Spent(), Use: Use{x.agent, b.Model, b.Usage}}
 		}
 	}
 	return c

@@ -50,7 +50,7 @@ func (l *Listed) code(c *coder) {
 	c.flag(&l.Readable)
 	list(c, &l.Ledger.open, func(x *errand) {
 		word(c, &x.id)
-		word(c, &x.user)
+		words(c, &x.user, &x.agent)
 		c.flag(&x.dispatched)
 		number(c, &x.at)
 	})

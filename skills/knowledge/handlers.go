@@ -39,33 +39,37 @@ func (ix *Index) handle(ctx context.Context, call *skill.Call, _ *skill.Env) (*s
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	sources := []string{}
-	for _, p := range found {
-		if !slices.Contains(sources, p.Path) {
-			sources = append(sources, p.Path)
+	for i, p := range found {
+		found[i].Document, found[i].Section, found[i].Path = quote.Line(p.Document), quote.Line(p.Section), quote.Line(p.Path)
+		if found[i].Text = quote.Visible(p.Text); !slices.Contains(sources, found[i].Path) {
+			sources = append(sources, found[i].Path)
 		}
 	}
 	return &skill.Result{
-		Content:  report(quote.Line(query), found, sources, documents, sections),
-		Metadata: map[string]any{"count": len(found), "sources": sources},
+		Content:  report(quote.Line(query), found, documents, sections),
+		Metadata: map[string]any{"count": len(found), "sources": sources, "passages": slices.Clip(found)},
 	}, nil
 }
 
-// report is one block per passage: "### n. Document > Section", "Source:
-// path:line", the text, quoted; and the sources in the last line.
-func report(query string, found []Passage, sources []string, documents, sections int) string {
+// report is one block per passage: "### [number] Document > Section", "Source:
+// path:line", and the text, quoted.
+func report(query string, found []Passage, documents, sections int) string {
 	query = mesh.Clip(query, 200)
 	if len(found) == 0 {
-		return fmt.Sprintf("No passages found for %q in %d documents with %d sections. Try other words.", query, documents, sections)
+		return fmt.Sprintf("I do not know: nothing in the %d documents with %d sections answers %q. Other words may find something.", documents, sections, query)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Passages found for %q: %d\n", query, len(found))
-	for i, p := range found {
+	for _, p := range found {
 		title := p.Document
 		if p.Section != "" {
 			title += " > " + p.Section
 		}
-		fmt.Fprintf(&b, "\n### %d. %s\nSource: %s:%d\n\n%s\n", i+1, quote.Line(title), quote.Line(p.Path), p.Line, quote.Text(p.Text))
+		at := fmt.Sprintf("%s:%d", p.Path, p.Line)
+		if p.Page > 0 {
+			at = fmt.Sprintf("%s, page %d", p.Path, p.Page)
+		}
+		fmt.Fprintf(&b, "\n### [%d] %s\nSource: %s\n\n%s\n", p.Number, title, at, quote.Text(p.Text))
 	}
-	fmt.Fprintf(&b, "\nSources: %s", quote.Line(strings.Join(sources, ", ")))
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,65 +1,93 @@
 // Package knowledge finds passages in a folder of documents.
 //
-// An [Index] is made of the folder's markdown and text files, cut into sections at their
-// headings, and kept in memory. Any text is a legal query: it is words, never syntax.
-// Searches may run concurrently, but not with Close. The index does not change once it is
-// made: a changed folder is opened again.
+// An [Index] is made of the folder's documents (markdown, text, HTML, PDF, DOCX), cut
+// into sections at their headings or pages, and kept in memory. Any text is a legal
+// query: it is words, never syntax. Searches may run concurrently, but not with Close.
+// An index of a folder on disk follows its files: searches go on over what it had until
+// what has changed was read.
+//
+// A document is not believed. What it says comes out as the text and the title of a
+// [Passage], and where it is from in fields that no text can fill; and what a file takes
+// to read, in memory and time, is bounded.
 //
 // It does not answer questions. It returns passages with their sources, and
 // whoever asked composes the answer.
 package knowledge
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
-	"path"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
+	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills/internal/textindex"
 )
 
-// Bounds of what is indexed.
-const (
-	maxFile  = 2 << 20 // bytes of one document
-	maxFiles = 50_000
-	batch    = 1000 // sections that are indexed together
-)
+// Options are what an Index can choose.
+type Options struct {
+	// Dir is the folder on disk, if its changes are to be followed.
+	Dir string
+	// Ignore are patterns of files and folders that are not searched, beside those in
+	// the folder's file [IgnoreFile].
+	Ignore []string
+	// PDF is the command that does [ReadPDF] from its input to its output, in a process
+	// that may die of a file. Without it, PDF files are told as problems.
+	PDF []string
+	// Logger is told of each file that cannot be searched. The default discards.
+	Logger *slog.Logger
+}
 
 // An Index is a folder of documents. It is made when it is first asked for, and all
 // searches wait until it is.
 type Index struct {
-	fsys      fs.FS
-	begin     sync.Once
-	building  sync.WaitGroup
-	cancel    context.CancelFunc // of building
-	ctx       context.Context    //nolint:containedctx // of building, for which nobody in particular waits
-	built     chan struct{}      // closed after which the following does not change
+	fsys     fs.FS
+	opts     Options
+	begin    sync.Once
+	building sync.WaitGroup
+	cancel   context.CancelFunc // of building
+	ctx      context.Context    //nolint:containedctx // of building, for which nobody in particular waits
+	built    chan struct{}      // closed when the index is made, or cannot be
+	err      error              // why it cannot be
+
+	// mu is held by changes of what follows, and by searches for reading.
+	mu        sync.RWMutex
 	texts     *textindex.Index
 	documents int
 	sections  int
 	problems  []skill.Problem
-	err       error
-}
+	tell      func([]skill.Problem)
 
-// suffixes are those of documents.
-var suffixes = []string{".md", ".markdown", ".txt"}
+	// Of refresh alone:
+	ignore patterns
+	files  map[string]*record
+	last   uint64 // number of a section
+}
 
 // Open returns the index of the folder's documents, without hidden files. Files that
 // cannot be used are told by Problems and do not hinder the others. The error
-// is Unavailable if the folder cannot be read at all. The caller closes the
-// Index.
-func Open(fsys fs.FS) (*Index, error) {
+// is Unavailable if the folder cannot be read at all, and Invalid for a pattern of
+// Ignore that is none. The caller closes the Index.
+func Open(fsys fs.FS, opts Options) (*Index, error) {
+	const op = "knowledge.Open"
 	if _, err := fs.ReadDir(fsys, "."); err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, "knowledge.Open", "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
+		return nil, mesh.Errorf(mesh.Unavailable, op, "The folder of documents cannot be read; check that it exists and its permissions: %w", err)
 	}
-	ix := &Index{fsys: fsys, built: make(chan struct{})}
+	if _, err := parsePatterns(opts.Ignore); err != nil {
+		return nil, mesh.InvalidField(op, "docs_ignore", "%s", err)
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	ix := &Index{fsys: fsys, opts: opts, built: make(chan struct{}), files: map[string]*record{}}
 	ix.ctx, ix.cancel = context.WithCancel(context.Background())
 	return ix, nil
 }
@@ -74,15 +102,41 @@ func (ix *Index) Close() error {
 	return mesh.Wrap("knowledge.Close", ix.texts.Close())
 }
 
+// poll is how often all files are looked at where the system tells of no changes.
+const poll = 10 * time.Second
+
 // Prepare begins to make the index, so that the first search waits for less. It does not
 // wait.
 func (ix *Index) Prepare() {
-	ix.begin.Do(func() {
-		ix.building.Go(func() {
-			defer close(ix.built)
-			ix.err = ix.build(ix.ctx)
-		})
-	})
+	ix.begin.Do(func() { ix.building.Go(ix.run) })
+}
+
+// run makes the index, and follows its folder.
+func (ix *Index) run() {
+	made := sync.OnceFunc(func() { close(ix.built) })
+	defer made()
+	ix.texts, ix.err = textindex.New(ix.ctx, textindex.Column{Name: "document", Weight: 4},
+		textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1})
+	switch {
+	case ix.err != nil:
+		return
+	case ix.opts.Dir == "":
+		ix.err = ix.refresh(ix.ctx, nil)
+		return
+	}
+	first := true
+	skill.Follow(ix.ctx, skill.Followed{What: "documents", Poll: poll, Logger: ix.opts.Logger, Read: func(ctx context.Context, _ []string, _ bool, entered func(string)) (away []string) {
+		err := ix.refresh(ctx, entered)
+		if err != nil && ctx.Err() == nil {
+			ix.lost(ctx)
+			away = []string{ix.opts.Dir}
+		}
+		if first {
+			first, ix.err = false, err
+			made()
+		}
+		return away
+	}})
 }
 
 // ready waits until the index is made.
@@ -98,111 +152,97 @@ func (ix *Index) ready(ctx context.Context) error {
 
 // Size returns how many documents and sections there are.
 func (ix *Index) Size(ctx context.Context) (documents, sections int, err error) {
-	err = ix.ready(ctx)
-	return ix.documents, ix.sections, err
+	if err := ix.ready(ctx); err != nil {
+		return 0, 0, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return ix.documents, ix.sections, nil
 }
 
 // Problems returns what was left out and why.
 func (ix *Index) Problems(ctx context.Context) ([]skill.Problem, error) {
-	err := ix.ready(ctx)
-	return slices.Clone(ix.problems), err
+	if err := ix.ready(ctx); err != nil {
+		return nil, err
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return slices.Clone(ix.problems), nil
 }
 
-func (ix *Index) build(ctx context.Context) (err error) {
-	if ix.texts, err = textindex.New(ctx,
-		textindex.Column{Name: "document", Weight: 4}, textindex.Column{Name: "section", Weight: 6}, textindex.Column{Name: "body", Weight: 1}); err != nil {
-		return err
-	}
-	var docs []textindex.Doc
-	flush := func() error {
-		err := ix.texts.Apply(ctx, textindex.Changes{Put: docs})
-		docs = docs[:0]
-		return err
-	}
-	if err := fs.WalkDir(ix.fsys, ".", func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			ix.skip(file, "cannot be read; check its permissions")
-			if d != nil && d.IsDir() {
-				return fs.SkipDir
-			}
-		case file != "." && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-		case !d.IsDir() && slices.Contains(suffixes, strings.ToLower(path.Ext(file))):
-			if docs = append(docs, ix.read(file)...); len(docs) >= batch {
-				return flush()
-			}
-		}
-		return ctx.Err()
-	}); err != nil {
-		return err
-	}
-	return flush()
+// Tell has the function called with the problems there are, sorted by path, now and whenever they
+// were looked for again, one call after the other. It replaces the function of before.
+func (ix *Index) Tell(tell func([]skill.Problem)) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.tell = tell
+	tell(ix.problems)
 }
 
-func (ix *Index) skip(file, why string) {
-	ix.problems = append(ix.problems, skill.Problem{Path: file, Detail: why})
+// id is where a section is. It orders by path, then place: the line or, where there are
+// pages, the page.
+func id(file string, place, part int) string {
+	return fmt.Sprintf("%s\x00%09d\x00%d", file, place, part)
 }
 
-// id is where a section is. It orders by path, then line.
-func id(file string, line int) string { return fmt.Sprintf("%s\x00%09d", file, line) }
-
-func place(id string) (file string, line int) {
-	file, number, _ := strings.Cut(id, "\x00")
-	line, _ = strconv.Atoi(number) // id made it
-	return file, line
+// fileOf is the path in an id.
+func place(id string) (file string, at int) {
+	file, rest, _ := strings.Cut(id, "\x00")
+	number, _, _ := strings.Cut(rest, "\x00")
+	at, _ = strconv.Atoi(number) // id made it
+	return file, at
 }
 
-// read returns the sections of one file, or notes why there are none.
-func (ix *Index) read(file string) []textindex.Doc {
-	info, err := fs.Stat(ix.fsys, file)
-	switch {
-	case err != nil || !info.Mode().IsRegular():
-		ix.skip(file, "is not a readable file; check its permissions")
-		return nil
-	case info.Size() > maxFile:
-		ix.skip(file, "is too long to be indexed; split it")
-		return nil
-	case ix.documents == maxFiles:
-		ix.skip(file, "is one document too many; index a smaller folder")
-		return nil
+// tag is the data of a section: its number, and whether its place is a page.
+func tag(number uint64, paged bool) []byte {
+	data := binary.AppendUvarint(nil, number)
+	if paged {
+		data = append(data, 1)
 	}
-	data, err := fs.ReadFile(ix.fsys, file)
-	if err != nil || !utf8.Valid(data) {
-		ix.skip(file, "is not UTF-8 text; convert it")
-		return nil
-	}
-	title, sections := split(file, string(data))
-	docs := make([]textindex.Doc, len(sections))
-	for i, s := range sections {
-		docs[i] = textindex.Doc{ID: id(file, s.line), Texts: []string{title, s.heading, s.body}, Factor: 1}
-	}
-	ix.sections += len(sections)
-	ix.documents++
-	return docs
+	return data
 }
 
 // A Passage is a section that matches a query.
 type Passage struct {
+	// Number is what an answer cites the passage by. It means no other passage while the
+	// Index is open.
+	Number uint64 `json:"number"`
 	// Document is the document's title, and Section the headings that lead to
 	// the section, as "Limits > Per caller", or "" above the first one.
-	Document string
-	Section  string
-	// Path is the document's path in the folder and Line where the section
-	// begins.
-	Path string
-	Line int
-	// Text is the part of the section that matches best.
-	Text string
+	Document string `json:"document"`
+	Section  string `json:"section,omitempty"`
+	// Path is the document's path in the folder, and where the section begins is Line or, in a
+	// document with pages, Page; the other one is 0.
+	Path string `json:"path"`
+	Line int    `json:"line,omitempty"`
+	Page int    `json:"page,omitempty"`
+	// Text is the part of the section that matches best, as markdown. The lines of its paragraphs
+	// are joined.
+	Text string `json:"text"`
 	// Score is higher for better matches; it compares within one query only.
-	Score float64
+	Score float64 `json:"score"`
+	// Share is which part of the query's words the passage has, from 0 to 1, rare words
+	// counting more.
+	Share float64 `json:"share"`
 }
 
-// Search returns at most limit passages that contain words of the query, best
-// first. Words such as "how" and "the" do not count beside others. A query
-// without any word finds nothing.
+// A passage is an answer if it has the least share of the query, or the least of one with a heading
+// that asks for nothing else; beside the best one, others are
+// if they have so much of its share and rank. TestSearch_knowsWhatItDoesNotKnow holds them to
+// questions.
+const (
+	least     = 0.67
+	leastHead = 0.45
+	likeShare = 0.7
+	likeRank  = 0.4
+)
+
+// candidates are how many passages of the best rank are looked at.
+const candidates = 40
+
+// Search returns at most limit passages that answer the query, best
+// first: those that have most of what its words say. Words such as "how" and "the" do not count
+// beside others. A query without any word finds nothing.
 func (ix *Index) Search(ctx context.Context, query string, limit int) (found []Passage, err error) {
 	const op = "knowledge.Search"
 	words := textindex.Words(query)
@@ -212,16 +252,44 @@ func (ix *Index) Search(ctx context.Context, query string, limit int) (found []P
 	if err := ix.ready(ctx); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	hits, err := ix.texts.Search(ctx, textindex.Query{Words: words, Limit: limit})
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	hits, err := ix.texts.Search(ctx, textindex.Query{Words: words, Limit: candidates, Least: leastHead})
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
+	rank := make(map[string]float64, len(hits))
+	hits = slices.DeleteFunc(hits, func(h textindex.Hit) bool {
+		said, asked := heads(h.Texts[1], words)
+		_, whole := heads(h.Texts[0], words)
+		rank[h.ID] = h.Score * h.Share * (1 + said)
+		return h.Share < least && max(asked, whole) < 1
+	})
+	slices.SortStableFunc(hits, func(a, b textindex.Hit) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
 	for _, h := range hits {
-		file, line := place(h.ID)
-		found = append(found, Passage{
-			Document: h.Texts[0], Section: h.Texts[1], Path: file, Line: line,
-			Text: textindex.Excerpt(h.Texts[2], words), Score: h.Score,
-		})
+		if len(found) == limit || h.Share < likeShare*hits[0].Share || rank[h.ID] < likeRank*rank[hits[0].ID] {
+			continue
+		}
+		p := Passage{Document: h.Texts[0], Section: h.Texts[1], Text: flow(textindex.Excerpt(h.Texts[2], words)), Score: rank[h.ID], Share: h.Share}
+		n := 0
+		p.Path, p.Line = place(h.ID)
+		if p.Number, n = binary.Uvarint(h.Data); len(h.Data) > n {
+			p.Line, p.Page = 0, p.Line
+		}
+		found = append(found, p)
 	}
 	return found, nil
+}
+
+// heads tells which part of the words the last heading has, and which part of its own words they
+// are: what is about something says so there.
+func heads(section string, words []string) (said, asked float64) {
+	own := textindex.Words(section[strings.LastIndex(section, " > ")+1:])
+	n := 0
+	for _, w := range words {
+		if slices.ContainsFunc(own, func(o string) bool { return textindex.Stem(o) == textindex.Stem(w) }) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(words)), float64(n) / float64(max(len(own), 1))
 }

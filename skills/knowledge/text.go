@@ -1,10 +1,14 @@
 package knowledge
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A section is the text between two headings.
@@ -20,34 +24,34 @@ var heading = regexp.MustCompile(`^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*$
 // another of the same heading, so that looking for an excerpt is quick.
 const maxSection = 32 << 10
 
-// split cuts a document at its markdown headings. Headings in code blocks are
+// hidden in the front matter of a page says that it is not for searching.
+var hidden = regexp.MustCompile(`(?mi)^search:[ \t]*["']?(false|no|off)["']?[ \t]*(#.*)?$`)
+
+// readText cuts a document at its markdown headings. Headings in code blocks are
 // text. The title is the first heading of level one, else the file's name.
-func split(file, text string) (title string, sections []section) {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "").Replace(strings.TrimPrefix(text, "\ufeff"))
-	title = strings.TrimSuffix(path.Base(file), path.Ext(file))
+func readText(_ context.Context, _ *Index, file string, data []byte) (*document, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("is not UTF-8 text; convert it")
+	}
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "").Replace(strings.TrimPrefix(string(data), "\ufeff"))
 	s := splitter{markdown: !strings.EqualFold(path.Ext(file), ".txt")}
-	front := false
-	for i, line := range strings.Split(text, "\n") {
-		if s.markdown && strings.TrimRight(line, " \t") == "---" && (i == 0 || front) {
-			front = !front // YAML front matter is not text
-			continue
-		}
-		if !front {
-			s.take(i+1, line)
+	lines := strings.Split(text, "\n")
+	from := 0
+	if s.markdown && rule(lines[0]) { // YAML front matter is not text
+		if end := slices.IndexFunc(lines[1:], rule); end >= 0 {
+			from = end + 2
 		}
 	}
-	if front { // it was no front matter, but a rule in the first line
-		s = splitter{markdown: s.markdown}
-		for i, line := range strings.Split(text, "\n") {
-			s.take(i+1, line)
-		}
+	if hidden.MatchString(strings.Join(lines[:from], "\n")) {
+		return nil, nil
 	}
-	s.end()
-	if s.title != "" {
-		title = s.title
+	for i, line := range lines[from:] {
+		s.take(from+i+1, line)
 	}
-	return title, s.done
+	return s.document(file), nil
 }
+
+func rule(line string) bool { return strings.TrimRight(line, " \t") == "---" }
 
 type splitter struct {
 	markdown bool
@@ -99,6 +103,12 @@ func (s *splitter) begin(number, level int, text string) {
 		names = slices.Insert(names, 0, s.trail[1])
 	}
 	s.now = section{heading: strings.Join(names, " > "), line: number}
+}
+
+// document ends the sections, as those of the file.
+func (s *splitter) document(file string) *document {
+	s.end()
+	return &document{title: cmp.Or(s.title, strings.TrimSuffix(path.Base(file), path.Ext(file))), sections: s.done}
 }
 
 func (s *splitter) end() {

@@ -522,7 +522,9 @@ type ListExecutionsResponse struct {
 	// Where to go on, or empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Seq of the thread's last event of which they tell.
-	Seq           int64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq int64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Tokens and cost of all executions of the thread, whichever are listed.
+	Usage         *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +578,13 @@ func (x *ListExecutionsResponse) GetSeq() int64 {
 		return x.Seq
 	}
 	return 0
+}
+
+func (x *ListExecutionsResponse) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
 }
 
 // GetExecutionRequest names an execution.
@@ -999,13 +1008,14 @@ const file_mesh_v1_execution_proto_rawDesc = "" +
 	"\bstatuses\x18\x04 \x03(\tR\bstatuses\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"\x8a\x01\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\xb0\x01\n" +
 	"\x16ListExecutionsResponse\x126\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2\x16.mesh.v1.ExecutionInfoR\n" +
 	"executions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x03R\x03seq\"k\n" +
+	"\x03seq\x18\x03 \x01(\x03R\x03seq\x12$\n" +
+	"\x05usage\x18\x04 \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"k\n" +
 	"\x13GetExecutionRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12!\n" +
 	"\fexecution_id\x18\x02 \x01(\tR\vexecutionId\x12\x14\n" +
@@ -1082,22 +1092,23 @@ var file_mesh_v1_execution_proto_depIdxs = []int32{
 	12, // 10: mesh.v1.SkillCall.started:type_name -> google.protobuf.Timestamp
 	17, // 11: mesh.v1.SkillCall.duration:type_name -> google.protobuf.Duration
 	0,  // 12: mesh.v1.ListExecutionsResponse.executions:type_name -> mesh.v1.ExecutionInfo
-	0,  // 13: mesh.v1.GetExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	0,  // 14: mesh.v1.CancelExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	0,  // 15: mesh.v1.TellExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
-	2,  // 16: mesh.v1.ExecutionService.ListExecutions:input_type -> mesh.v1.ListExecutionsRequest
-	4,  // 17: mesh.v1.ExecutionService.GetExecution:input_type -> mesh.v1.GetExecutionRequest
-	6,  // 18: mesh.v1.ExecutionService.CancelExecution:input_type -> mesh.v1.CancelExecutionRequest
-	8,  // 19: mesh.v1.ExecutionService.TellExecution:input_type -> mesh.v1.TellExecutionRequest
-	3,  // 20: mesh.v1.ExecutionService.ListExecutions:output_type -> mesh.v1.ListExecutionsResponse
-	5,  // 21: mesh.v1.ExecutionService.GetExecution:output_type -> mesh.v1.GetExecutionResponse
-	7,  // 22: mesh.v1.ExecutionService.CancelExecution:output_type -> mesh.v1.CancelExecutionResponse
-	9,  // 23: mesh.v1.ExecutionService.TellExecution:output_type -> mesh.v1.TellExecutionResponse
-	20, // [20:24] is the sub-list for method output_type
-	16, // [16:20] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	13, // 13: mesh.v1.ListExecutionsResponse.usage:type_name -> mesh.v1.Usage
+	0,  // 14: mesh.v1.GetExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	0,  // 15: mesh.v1.CancelExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	0,  // 16: mesh.v1.TellExecutionResponse.execution:type_name -> mesh.v1.ExecutionInfo
+	2,  // 17: mesh.v1.ExecutionService.ListExecutions:input_type -> mesh.v1.ListExecutionsRequest
+	4,  // 18: mesh.v1.ExecutionService.GetExecution:input_type -> mesh.v1.GetExecutionRequest
+	6,  // 19: mesh.v1.ExecutionService.CancelExecution:input_type -> mesh.v1.CancelExecutionRequest
+	8,  // 20: mesh.v1.ExecutionService.TellExecution:input_type -> mesh.v1.TellExecutionRequest
+	3,  // 21: mesh.v1.ExecutionService.ListExecutions:output_type -> mesh.v1.ListExecutionsResponse
+	5,  // 22: mesh.v1.ExecutionService.GetExecution:output_type -> mesh.v1.GetExecutionResponse
+	7,  // 23: mesh.v1.ExecutionService.CancelExecution:output_type -> mesh.v1.CancelExecutionResponse
+	9,  // 24: mesh.v1.ExecutionService.TellExecution:output_type -> mesh.v1.TellExecutionResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_execution_proto_init() }

@@ -143,6 +143,220 @@ func (x *ImportThreadResponse) GetEnded() int32 {
 	return 0
 }
 
+// ListUsageRequest says which sums are wanted.
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What there is a sum of each: "day", as which empty counts, "user", "agent", "model",
+	// "thread", or "tenant" for operators.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// A time of the first day, in UTC; 29 days before the last one if it is not there.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// A time of the last day; today if it is not there.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// The user of whom alone the sums are; empty for all of whom the caller may know.
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The most sums that are returned, 1 to 1000; 0 is 100. The others are in the total.
+	Limit         int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListUsageRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// ListUsageResponse is what models used.
+type ListUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sums: of days the latest first, of others those that cost most and, if they cost the
+	// same, have the most tokens.
+	Sums []*UsageSum `protobuf:"bytes,1,rep,name=sums,proto3" json:"sums,omitempty"`
+	// All together, with those that are not returned.
+	Total *UsageSum `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
+	// How many are not returned.
+	LeftOut       int32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListUsageResponse) GetSums() []*UsageSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetTotal() *UsageSum {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+// UsageSum is what replies of models used.
+type UsageSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of what the sum is: a day as 2026-01-31, or a name or id. It is empty for users who were
+	// erased, for models that nobody named or that were too many on a day, and in the total.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// How many replies there were.
+	Replies int64 `protobuf:"varint,2,opt,name=replies,proto3" json:"replies,omitempty"`
+	// Their tokens, and what they cost as far as prices are known: unpriced counts the tokens that
+	// are not in the cost.
+	Usage         *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageSum) Reset() {
+	*x = UsageSum{}
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageSum) ProtoMessage() {}
+
+func (x *UsageSum) ProtoReflect() protoreflect.Message {
+	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageSum.ProtoReflect.Descriptor instead.
+func (*UsageSum) Descriptor() ([]byte, []int) {
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UsageSum) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *UsageSum) GetReplies() int64 {
+	if x != nil {
+		return x.Replies
+	}
+	return 0
+}
+
+func (x *UsageSum) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // GetThreadRequest names a thread.
 type GetThreadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -154,7 +368,7 @@ type GetThreadRequest struct {
 
 func (x *GetThreadRequest) Reset() {
 	*x = GetThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -166,7 +380,7 @@ func (x *GetThreadRequest) String() string {
 func (*GetThreadRequest) ProtoMessage() {}
 
 func (x *GetThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[2]
+	mi := &file_mesh_v1_thread_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -179,7 +393,7 @@ func (x *GetThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetThreadRequest.ProtoReflect.Descriptor instead.
 func (*GetThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{2}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetThreadRequest) GetThreadId() string {
@@ -200,7 +414,7 @@ type GetThreadResponse struct {
 
 func (x *GetThreadResponse) Reset() {
 	*x = GetThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -212,7 +426,7 @@ func (x *GetThreadResponse) String() string {
 func (*GetThreadResponse) ProtoMessage() {}
 
 func (x *GetThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[3]
+	mi := &file_mesh_v1_thread_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -225,7 +439,7 @@ func (x *GetThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetThreadResponse.ProtoReflect.Descriptor instead.
 func (*GetThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{3}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetThreadResponse) GetThread() *Thread {
@@ -272,7 +486,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +498,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[4]
+	mi := &file_mesh_v1_thread_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +511,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{4}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Thread) GetThreadId() string {
@@ -417,7 +631,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +643,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[5]
+	mi := &file_mesh_v1_thread_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +656,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{5}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Session) GetAgent() string {
@@ -497,7 +711,7 @@ type ShareThreadRequest struct {
 
 func (x *ShareThreadRequest) Reset() {
 	*x = ShareThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +723,7 @@ func (x *ShareThreadRequest) String() string {
 func (*ShareThreadRequest) ProtoMessage() {}
 
 func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[6]
+	mi := &file_mesh_v1_thread_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +736,7 @@ func (x *ShareThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadRequest.ProtoReflect.Descriptor instead.
 func (*ShareThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{6}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShareThreadRequest) GetThreadId() string {
@@ -564,7 +778,7 @@ type ShareThreadResponse struct {
 
 func (x *ShareThreadResponse) Reset() {
 	*x = ShareThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +790,7 @@ func (x *ShareThreadResponse) String() string {
 func (*ShareThreadResponse) ProtoMessage() {}
 
 func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[7]
+	mi := &file_mesh_v1_thread_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +803,7 @@ func (x *ShareThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareThreadResponse.ProtoReflect.Descriptor instead.
 func (*ShareThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{7}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ShareThreadResponse) GetThread() *Thread {
@@ -631,7 +845,7 @@ type ExecutionState struct {
 
 func (x *ExecutionState) Reset() {
 	*x = ExecutionState{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +857,7 @@ func (x *ExecutionState) String() string {
 func (*ExecutionState) ProtoMessage() {}
 
 func (x *ExecutionState) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[8]
+	mi := &file_mesh_v1_thread_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +870,7 @@ func (x *ExecutionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionState.ProtoReflect.Descriptor instead.
 func (*ExecutionState) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{8}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecutionState) GetExecution() *Execution {
@@ -749,7 +963,7 @@ type ListThreadsRequest struct {
 
 func (x *ListThreadsRequest) Reset() {
 	*x = ListThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +975,7 @@ func (x *ListThreadsRequest) String() string {
 func (*ListThreadsRequest) ProtoMessage() {}
 
 func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[9]
+	mi := &file_mesh_v1_thread_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +988,7 @@ func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsRequest.ProtoReflect.Descriptor instead.
 func (*ListThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{9}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListThreadsRequest) GetPageSize() int32 {
@@ -804,7 +1018,7 @@ type ListThreadsResponse struct {
 
 func (x *ListThreadsResponse) Reset() {
 	*x = ListThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1030,7 @@ func (x *ListThreadsResponse) String() string {
 func (*ListThreadsResponse) ProtoMessage() {}
 
 func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[10]
+	mi := &file_mesh_v1_thread_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1043,7 @@ func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListThreadsResponse.ProtoReflect.Descriptor instead.
 func (*ListThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{10}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListThreadsResponse) GetThreads() []*Thread {
@@ -872,7 +1086,7 @@ type ReadThreadRequest struct {
 
 func (x *ReadThreadRequest) Reset() {
 	*x = ReadThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1098,7 @@ func (x *ReadThreadRequest) String() string {
 func (*ReadThreadRequest) ProtoMessage() {}
 
 func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[11]
+	mi := &file_mesh_v1_thread_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1111,7 @@ func (x *ReadThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadRequest.ProtoReflect.Descriptor instead.
 func (*ReadThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{11}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadThreadRequest) GetThreadId() string {
@@ -958,7 +1172,7 @@ type ReadThreadResponse struct {
 
 func (x *ReadThreadResponse) Reset() {
 	*x = ReadThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1184,7 @@ func (x *ReadThreadResponse) String() string {
 func (*ReadThreadResponse) ProtoMessage() {}
 
 func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[12]
+	mi := &file_mesh_v1_thread_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1197,7 @@ func (x *ReadThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadThreadResponse.ProtoReflect.Descriptor instead.
 func (*ReadThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{12}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReadThreadResponse) GetEvents() []*Event {
@@ -1020,7 +1234,7 @@ type FollowThreadRequest struct {
 
 func (x *FollowThreadRequest) Reset() {
 	*x = FollowThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1246,7 @@ func (x *FollowThreadRequest) String() string {
 func (*FollowThreadRequest) ProtoMessage() {}
 
 func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[13]
+	mi := &file_mesh_v1_thread_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1259,7 @@ func (x *FollowThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadRequest.ProtoReflect.Descriptor instead.
 func (*FollowThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{13}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowThreadRequest) GetThreadId() string {
@@ -1073,7 +1287,7 @@ type FollowThreadResponse struct {
 
 func (x *FollowThreadResponse) Reset() {
 	*x = FollowThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1299,7 @@ func (x *FollowThreadResponse) String() string {
 func (*FollowThreadResponse) ProtoMessage() {}
 
 func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[14]
+	mi := &file_mesh_v1_thread_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1312,7 @@ func (x *FollowThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowThreadResponse.ProtoReflect.Descriptor instead.
 func (*FollowThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{14}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FollowThreadResponse) GetEvent() *Event {
@@ -1126,7 +1340,7 @@ type AppendEventsRequest struct {
 
 func (x *AppendEventsRequest) Reset() {
 	*x = AppendEventsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1352,7 @@ func (x *AppendEventsRequest) String() string {
 func (*AppendEventsRequest) ProtoMessage() {}
 
 func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[15]
+	mi := &file_mesh_v1_thread_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1365,7 @@ func (x *AppendEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsRequest.ProtoReflect.Descriptor instead.
 func (*AppendEventsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{15}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AppendEventsRequest) GetThreadId() string {
@@ -1205,7 +1419,7 @@ type AppendEventsResponse struct {
 
 func (x *AppendEventsResponse) Reset() {
 	*x = AppendEventsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1431,7 @@ func (x *AppendEventsResponse) String() string {
 func (*AppendEventsResponse) ProtoMessage() {}
 
 func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[16]
+	mi := &file_mesh_v1_thread_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1444,7 @@ func (x *AppendEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEventsResponse.ProtoReflect.Descriptor instead.
 func (*AppendEventsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{16}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AppendEventsResponse) GetSeq() int64 {
@@ -1302,7 +1516,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[17]
+	mi := &file_mesh_v1_thread_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1528,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[17]
+	mi := &file_mesh_v1_thread_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1541,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{17}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Remaining) GetCalls() int64 {
@@ -1369,7 +1583,7 @@ type DeleteThreadRequest struct {
 
 func (x *DeleteThreadRequest) Reset() {
 	*x = DeleteThreadRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	mi := &file_mesh_v1_thread_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1595,7 @@ func (x *DeleteThreadRequest) String() string {
 func (*DeleteThreadRequest) ProtoMessage() {}
 
 func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[18]
+	mi := &file_mesh_v1_thread_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1608,7 @@ func (x *DeleteThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{18}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteThreadRequest) GetThreadId() string {
@@ -1416,7 +1630,7 @@ type DeleteThreadResponse struct {
 
 func (x *DeleteThreadResponse) Reset() {
 	*x = DeleteThreadResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	mi := &file_mesh_v1_thread_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1642,7 @@ func (x *DeleteThreadResponse) String() string {
 func (*DeleteThreadResponse) ProtoMessage() {}
 
 func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[19]
+	mi := &file_mesh_v1_thread_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1655,7 @@ func (x *DeleteThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{19}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteThreadResponse) GetLastHash() []byte {
@@ -1468,7 +1682,7 @@ type DeleteThreadsRequest struct {
 
 func (x *DeleteThreadsRequest) Reset() {
 	*x = DeleteThreadsRequest{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[20]
+	mi := &file_mesh_v1_thread_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1694,7 @@ func (x *DeleteThreadsRequest) String() string {
 func (*DeleteThreadsRequest) ProtoMessage() {}
 
 func (x *DeleteThreadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[20]
+	mi := &file_mesh_v1_thread_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1707,7 @@ func (x *DeleteThreadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadsRequest.ProtoReflect.Descriptor instead.
 func (*DeleteThreadsRequest) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{20}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteThreadsRequest) GetBefore() *timestamppb.Timestamp {
@@ -1539,7 +1753,7 @@ type DeleteThreadsResponse struct {
 
 func (x *DeleteThreadsResponse) Reset() {
 	*x = DeleteThreadsResponse{}
-	mi := &file_mesh_v1_thread_proto_msgTypes[21]
+	mi := &file_mesh_v1_thread_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1765,7 @@ func (x *DeleteThreadsResponse) String() string {
 func (*DeleteThreadsResponse) ProtoMessage() {}
 
 func (x *DeleteThreadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mesh_v1_thread_proto_msgTypes[21]
+	mi := &file_mesh_v1_thread_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1778,7 @@ func (x *DeleteThreadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteThreadsResponse.ProtoReflect.Descriptor instead.
 func (*DeleteThreadsResponse) Descriptor() ([]byte, []int) {
-	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{21}
+	return file_mesh_v1_thread_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteThreadsResponse) GetDeleted() int32 {
@@ -1599,7 +1813,21 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x06events\x18\x03 \x03(\v2\x0e.mesh.v1.EventR\x06events\"U\n" +
 	"\x14ImportThreadResponse\x12'\n" +
 	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\x12\x14\n" +
-	"\x05ended\x18\x02 \x01(\x05R\x05ended\"/\n" +
+	"\x05ended\x18\x02 \x01(\x05R\x05ended\"\xb5\x01\n" +
+	"\x10ListUsageRequest\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x05R\x05limit\"~\n" +
+	"\x11ListUsageResponse\x12%\n" +
+	"\x04sums\x18\x01 \x03(\v2\x11.mesh.v1.UsageSumR\x04sums\x12'\n" +
+	"\x05total\x18\x02 \x01(\v2\x11.mesh.v1.UsageSumR\x05total\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\x05R\aleftOut\"\\\n" +
+	"\bUsageSum\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
+	"\areplies\x18\x02 \x01(\x03R\areplies\x12$\n" +
+	"\x05usage\x18\x03 \x01(\v2\x0e.mesh.v1.UsageR\x05usage\"/\n" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
@@ -1723,10 +1951,11 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x15DeleteThreadsResponse\x12\x18\n" +
 	"\adeleted\x18\x01 \x01(\x05R\adeleted\x12\x17\n" +
 	"\aat_work\x18\x02 \x01(\x05R\x06atWork\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\xd7\a\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken2\xb3\b\n" +
 	"\rThreadService\x12h\n" +
 	"\tGetThread\x12\x19.mesh.v1.GetThreadRequest\x1a\x1a.mesh.v1.GetThreadResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/mesh/v1/threads/{thread_id}\x12b\n" +
-	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12r\n" +
+	"\vListThreads\x12\x1b.mesh.v1.ListThreadsRequest\x1a\x1c.mesh.v1.ListThreadsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/mesh/v1/threads\x12Z\n" +
+	"\tListUsage\x12\x19.mesh.v1.ListUsageRequest\x1a\x1a.mesh.v1.ListUsageResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/mesh/v1/usage\x12r\n" +
 	"\n" +
 	"ReadThread\x12\x1a.mesh.v1.ReadThreadRequest\x1a\x1b.mesh.v1.ReadThreadResponse\"+\x82\xd3\xe4\x93\x02%\x12#/mesh/v1/threads/{thread_id}/events\x12\x81\x01\n" +
 	"\fFollowThread\x12\x1c.mesh.v1.FollowThreadRequest\x1a\x1d.mesh.v1.FollowThreadResponse\"2\x82\xd3\xe4\x93\x02,\x12*/mesh/v1/threads/{thread_id}/events:follow0\x01\x12K\n" +
@@ -1748,92 +1977,102 @@ func file_mesh_v1_thread_proto_rawDescGZIP() []byte {
 	return file_mesh_v1_thread_proto_rawDescData
 }
 
-var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_mesh_v1_thread_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_mesh_v1_thread_proto_goTypes = []any{
 	(*ImportThreadRequest)(nil),   // 0: mesh.v1.ImportThreadRequest
 	(*ImportThreadResponse)(nil),  // 1: mesh.v1.ImportThreadResponse
-	(*GetThreadRequest)(nil),      // 2: mesh.v1.GetThreadRequest
-	(*GetThreadResponse)(nil),     // 3: mesh.v1.GetThreadResponse
-	(*Thread)(nil),                // 4: mesh.v1.Thread
-	(*Session)(nil),               // 5: mesh.v1.Session
-	(*ShareThreadRequest)(nil),    // 6: mesh.v1.ShareThreadRequest
-	(*ShareThreadResponse)(nil),   // 7: mesh.v1.ShareThreadResponse
-	(*ExecutionState)(nil),        // 8: mesh.v1.ExecutionState
-	(*ListThreadsRequest)(nil),    // 9: mesh.v1.ListThreadsRequest
-	(*ListThreadsResponse)(nil),   // 10: mesh.v1.ListThreadsResponse
-	(*ReadThreadRequest)(nil),     // 11: mesh.v1.ReadThreadRequest
-	(*ReadThreadResponse)(nil),    // 12: mesh.v1.ReadThreadResponse
-	(*FollowThreadRequest)(nil),   // 13: mesh.v1.FollowThreadRequest
-	(*FollowThreadResponse)(nil),  // 14: mesh.v1.FollowThreadResponse
-	(*AppendEventsRequest)(nil),   // 15: mesh.v1.AppendEventsRequest
-	(*AppendEventsResponse)(nil),  // 16: mesh.v1.AppendEventsResponse
-	(*Remaining)(nil),             // 17: mesh.v1.Remaining
-	(*DeleteThreadRequest)(nil),   // 18: mesh.v1.DeleteThreadRequest
-	(*DeleteThreadResponse)(nil),  // 19: mesh.v1.DeleteThreadResponse
-	(*DeleteThreadsRequest)(nil),  // 20: mesh.v1.DeleteThreadsRequest
-	(*DeleteThreadsResponse)(nil), // 21: mesh.v1.DeleteThreadsResponse
-	nil,                           // 22: mesh.v1.ExecutionState.UnsettledEntry
-	nil,                           // 23: mesh.v1.AppendEventsResponse.TicketsEntry
-	nil,                           // 24: mesh.v1.AppendEventsResponse.PermitsEntry
-	nil,                           // 25: mesh.v1.AppendEventsResponse.ContextsEntry
-	(*Event)(nil),                 // 26: mesh.v1.Event
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Usage)(nil),                 // 28: mesh.v1.Usage
-	(*Execution)(nil),             // 29: mesh.v1.Execution
-	(v1.TaskState)(0),             // 30: lf.a2a.v1.TaskState
-	(*ApprovalAsked)(nil),         // 31: mesh.v1.ApprovalAsked
-	(*LimitTripped)(nil),          // 32: mesh.v1.LimitTripped
+	(*ListUsageRequest)(nil),      // 2: mesh.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 3: mesh.v1.ListUsageResponse
+	(*UsageSum)(nil),              // 4: mesh.v1.UsageSum
+	(*GetThreadRequest)(nil),      // 5: mesh.v1.GetThreadRequest
+	(*GetThreadResponse)(nil),     // 6: mesh.v1.GetThreadResponse
+	(*Thread)(nil),                // 7: mesh.v1.Thread
+	(*Session)(nil),               // 8: mesh.v1.Session
+	(*ShareThreadRequest)(nil),    // 9: mesh.v1.ShareThreadRequest
+	(*ShareThreadResponse)(nil),   // 10: mesh.v1.ShareThreadResponse
+	(*ExecutionState)(nil),        // 11: mesh.v1.ExecutionState
+	(*ListThreadsRequest)(nil),    // 12: mesh.v1.ListThreadsRequest
+	(*ListThreadsResponse)(nil),   // 13: mesh.v1.ListThreadsResponse
+	(*ReadThreadRequest)(nil),     // 14: mesh.v1.ReadThreadRequest
+	(*ReadThreadResponse)(nil),    // 15: mesh.v1.ReadThreadResponse
+	(*FollowThreadRequest)(nil),   // 16: mesh.v1.FollowThreadRequest
+	(*FollowThreadResponse)(nil),  // 17: mesh.v1.FollowThreadResponse
+	(*AppendEventsRequest)(nil),   // 18: mesh.v1.AppendEventsRequest
+	(*AppendEventsResponse)(nil),  // 19: mesh.v1.AppendEventsResponse
+	(*Remaining)(nil),             // 20: mesh.v1.Remaining
+	(*DeleteThreadRequest)(nil),   // 21: mesh.v1.DeleteThreadRequest
+	(*DeleteThreadResponse)(nil),  // 22: mesh.v1.DeleteThreadResponse
+	(*DeleteThreadsRequest)(nil),  // 23: mesh.v1.DeleteThreadsRequest
+	(*DeleteThreadsResponse)(nil), // 24: mesh.v1.DeleteThreadsResponse
+	nil,                           // 25: mesh.v1.ExecutionState.UnsettledEntry
+	nil,                           // 26: mesh.v1.AppendEventsResponse.TicketsEntry
+	nil,                           // 27: mesh.v1.AppendEventsResponse.PermitsEntry
+	nil,                           // 28: mesh.v1.AppendEventsResponse.ContextsEntry
+	(*Event)(nil),                 // 29: mesh.v1.Event
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*Usage)(nil),                 // 31: mesh.v1.Usage
+	(*Execution)(nil),             // 32: mesh.v1.Execution
+	(v1.TaskState)(0),             // 33: lf.a2a.v1.TaskState
+	(*ApprovalAsked)(nil),         // 34: mesh.v1.ApprovalAsked
+	(*LimitTripped)(nil),          // 35: mesh.v1.LimitTripped
 }
 var file_mesh_v1_thread_proto_depIdxs = []int32{
-	26, // 0: mesh.v1.ImportThreadRequest.events:type_name -> mesh.v1.Event
-	4,  // 1: mesh.v1.ImportThreadResponse.thread:type_name -> mesh.v1.Thread
-	4,  // 2: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
-	27, // 3: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
-	27, // 4: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
-	8,  // 5: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
-	28, // 6: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
-	5,  // 7: mesh.v1.Thread.session:type_name -> mesh.v1.Session
-	4,  // 8: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
-	29, // 9: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
-	30, // 10: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
-	27, // 11: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
-	27, // 12: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
-	28, // 13: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
-	31, // 14: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
-	32, // 15: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
-	22, // 16: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
-	4,  // 17: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
-	26, // 18: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
-	26, // 19: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
-	26, // 20: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
-	23, // 21: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
-	24, // 22: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
-	25, // 23: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
-	17, // 24: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
-	27, // 25: mesh.v1.DeleteThreadsRequest.before:type_name -> google.protobuf.Timestamp
-	2,  // 26: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
-	9,  // 27: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
-	11, // 28: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
-	13, // 29: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
-	15, // 30: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
-	6,  // 31: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
-	0,  // 32: mesh.v1.ThreadService.ImportThread:input_type -> mesh.v1.ImportThreadRequest
-	18, // 33: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
-	20, // 34: mesh.v1.ThreadService.DeleteThreads:input_type -> mesh.v1.DeleteThreadsRequest
-	3,  // 35: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
-	10, // 36: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
-	12, // 37: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
-	14, // 38: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
-	16, // 39: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
-	7,  // 40: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
-	1,  // 41: mesh.v1.ThreadService.ImportThread:output_type -> mesh.v1.ImportThreadResponse
-	19, // 42: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
-	21, // 43: mesh.v1.ThreadService.DeleteThreads:output_type -> mesh.v1.DeleteThreadsResponse
-	35, // [35:44] is the sub-list for method output_type
-	26, // [26:35] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	29, // 0: mesh.v1.ImportThreadRequest.events:type_name -> mesh.v1.Event
+	7,  // 1: mesh.v1.ImportThreadResponse.thread:type_name -> mesh.v1.Thread
+	30, // 2: mesh.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 3: mesh.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	4,  // 4: mesh.v1.ListUsageResponse.sums:type_name -> mesh.v1.UsageSum
+	4,  // 5: mesh.v1.ListUsageResponse.total:type_name -> mesh.v1.UsageSum
+	31, // 6: mesh.v1.UsageSum.usage:type_name -> mesh.v1.Usage
+	7,  // 7: mesh.v1.GetThreadResponse.thread:type_name -> mesh.v1.Thread
+	30, // 8: mesh.v1.Thread.created:type_name -> google.protobuf.Timestamp
+	30, // 9: mesh.v1.Thread.updated:type_name -> google.protobuf.Timestamp
+	11, // 10: mesh.v1.Thread.executions:type_name -> mesh.v1.ExecutionState
+	31, // 11: mesh.v1.Thread.usage:type_name -> mesh.v1.Usage
+	8,  // 12: mesh.v1.Thread.session:type_name -> mesh.v1.Session
+	7,  // 13: mesh.v1.ShareThreadResponse.thread:type_name -> mesh.v1.Thread
+	32, // 14: mesh.v1.ExecutionState.execution:type_name -> mesh.v1.Execution
+	33, // 15: mesh.v1.ExecutionState.state:type_name -> lf.a2a.v1.TaskState
+	30, // 16: mesh.v1.ExecutionState.started:type_name -> google.protobuf.Timestamp
+	30, // 17: mesh.v1.ExecutionState.ended:type_name -> google.protobuf.Timestamp
+	31, // 18: mesh.v1.ExecutionState.usage:type_name -> mesh.v1.Usage
+	34, // 19: mesh.v1.ExecutionState.approvals:type_name -> mesh.v1.ApprovalAsked
+	35, // 20: mesh.v1.ExecutionState.limits:type_name -> mesh.v1.LimitTripped
+	25, // 21: mesh.v1.ExecutionState.unsettled:type_name -> mesh.v1.ExecutionState.UnsettledEntry
+	7,  // 22: mesh.v1.ListThreadsResponse.threads:type_name -> mesh.v1.Thread
+	29, // 23: mesh.v1.ReadThreadResponse.events:type_name -> mesh.v1.Event
+	29, // 24: mesh.v1.FollowThreadResponse.event:type_name -> mesh.v1.Event
+	29, // 25: mesh.v1.AppendEventsRequest.events:type_name -> mesh.v1.Event
+	26, // 26: mesh.v1.AppendEventsResponse.tickets:type_name -> mesh.v1.AppendEventsResponse.TicketsEntry
+	27, // 27: mesh.v1.AppendEventsResponse.permits:type_name -> mesh.v1.AppendEventsResponse.PermitsEntry
+	28, // 28: mesh.v1.AppendEventsResponse.contexts:type_name -> mesh.v1.AppendEventsResponse.ContextsEntry
+	20, // 29: mesh.v1.AppendEventsResponse.remaining:type_name -> mesh.v1.Remaining
+	30, // 30: mesh.v1.DeleteThreadsRequest.before:type_name -> google.protobuf.Timestamp
+	5,  // 31: mesh.v1.ThreadService.GetThread:input_type -> mesh.v1.GetThreadRequest
+	12, // 32: mesh.v1.ThreadService.ListThreads:input_type -> mesh.v1.ListThreadsRequest
+	2,  // 33: mesh.v1.ThreadService.ListUsage:input_type -> mesh.v1.ListUsageRequest
+	14, // 34: mesh.v1.ThreadService.ReadThread:input_type -> mesh.v1.ReadThreadRequest
+	16, // 35: mesh.v1.ThreadService.FollowThread:input_type -> mesh.v1.FollowThreadRequest
+	18, // 36: mesh.v1.ThreadService.AppendEvents:input_type -> mesh.v1.AppendEventsRequest
+	9,  // 37: mesh.v1.ThreadService.ShareThread:input_type -> mesh.v1.ShareThreadRequest
+	0,  // 38: mesh.v1.ThreadService.ImportThread:input_type -> mesh.v1.ImportThreadRequest
+	21, // 39: mesh.v1.ThreadService.DeleteThread:input_type -> mesh.v1.DeleteThreadRequest
+	23, // 40: mesh.v1.ThreadService.DeleteThreads:input_type -> mesh.v1.DeleteThreadsRequest
+	6,  // 41: mesh.v1.ThreadService.GetThread:output_type -> mesh.v1.GetThreadResponse
+	13, // 42: mesh.v1.ThreadService.ListThreads:output_type -> mesh.v1.ListThreadsResponse
+	3,  // 43: mesh.v1.ThreadService.ListUsage:output_type -> mesh.v1.ListUsageResponse
+	15, // 44: mesh.v1.ThreadService.ReadThread:output_type -> mesh.v1.ReadThreadResponse
+	17, // 45: mesh.v1.ThreadService.FollowThread:output_type -> mesh.v1.FollowThreadResponse
+	19, // 46: mesh.v1.ThreadService.AppendEvents:output_type -> mesh.v1.AppendEventsResponse
+	10, // 47: mesh.v1.ThreadService.ShareThread:output_type -> mesh.v1.ShareThreadResponse
+	1,  // 48: mesh.v1.ThreadService.ImportThread:output_type -> mesh.v1.ImportThreadResponse
+	22, // 49: mesh.v1.ThreadService.DeleteThread:output_type -> mesh.v1.DeleteThreadResponse
+	24, // 50: mesh.v1.ThreadService.DeleteThreads:output_type -> mesh.v1.DeleteThreadsResponse
+	41, // [41:51] is the sub-list for method output_type
+	31, // [31:41] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_mesh_v1_thread_proto_init() }
@@ -1842,15 +2081,15 @@ func file_mesh_v1_thread_proto_init() {
 		return
 	}
 	file_mesh_v1_event_proto_init()
-	file_mesh_v1_thread_proto_msgTypes[6].OneofWrappers = []any{}
-	file_mesh_v1_thread_proto_msgTypes[17].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[9].OneofWrappers = []any{}
+	file_mesh_v1_thread_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mesh_v1_thread_proto_rawDesc), len(file_mesh_v1_thread_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

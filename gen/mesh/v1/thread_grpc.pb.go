@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ThreadService_GetThread_FullMethodName     = "/mesh.v1.ThreadService/GetThread"
 	ThreadService_ListThreads_FullMethodName   = "/mesh.v1.ThreadService/ListThreads"
+	ThreadService_ListUsage_FullMethodName     = "/mesh.v1.ThreadService/ListUsage"
 	ThreadService_ReadThread_FullMethodName    = "/mesh.v1.ThreadService/ReadThread"
 	ThreadService_FollowThread_FullMethodName  = "/mesh.v1.ThreadService/FollowThread"
 	ThreadService_AppendEvents_FullMethodName  = "/mesh.v1.ThreadService/AppendEvents"
@@ -46,6 +47,11 @@ type ThreadServiceClient interface {
 	// ListThreads lists the tenant's threads that the caller may read, the last touched
 	// first.
 	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
+	// ListUsage returns what models used in the tenant's threads, by day, user, agent, model or
+	// thread, for the last 400 days: of the caller, of all users to who may read the tenant,
+	// and of all tenants, by tenant, to operators. What was used in threads that were deleted
+	// since is in all sums but those of threads. It reads no thread.
+	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(ctx context.Context, in *ReadThreadRequest, opts ...grpc.CallOption) (*ReadThreadResponse, error)
 	// FollowThread streams events after a cursor, and then new ones as they come.
@@ -96,6 +102,16 @@ func (c *threadServiceClient) ListThreads(ctx context.Context, in *ListThreadsRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListThreadsResponse)
 	err := c.cc.Invoke(ctx, ThreadService_ListThreads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *threadServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsageResponse)
+	err := c.cc.Invoke(ctx, ThreadService_ListUsage_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +216,11 @@ type ThreadServiceServer interface {
 	// ListThreads lists the tenant's threads that the caller may read, the last touched
 	// first.
 	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)
+	// ListUsage returns what models used in the tenant's threads, by day, user, agent, model or
+	// thread, for the last 400 days: of the caller, of all users to who may read the tenant,
+	// and of all tenants, by tenant, to operators. What was used in threads that were deleted
+	// since is in all sums but those of threads. It reads no thread.
+	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	// ReadThread returns a page of events: the first after a cursor, or the last.
 	ReadThread(context.Context, *ReadThreadRequest) (*ReadThreadResponse, error)
 	// FollowThread streams events after a cursor, and then new ones as they come.
@@ -241,6 +262,9 @@ func (UnimplementedThreadServiceServer) GetThread(context.Context, *GetThreadReq
 }
 func (UnimplementedThreadServiceServer) ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListThreads not implemented")
+}
+func (UnimplementedThreadServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
 }
 func (UnimplementedThreadServiceServer) ReadThread(context.Context, *ReadThreadRequest) (*ReadThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadThread not implemented")
@@ -316,6 +340,24 @@ func _ThreadService_ListThreads_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ThreadServiceServer).ListThreads(ctx, req.(*ListThreadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ThreadService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ThreadServiceServer).ListUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ThreadService_ListUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ThreadServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -442,6 +484,10 @@ var ThreadService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListThreads",
 			Handler:    _ThreadService_ListThreads_Handler,
+		},
+		{
+			MethodName: "ListUsage",
+			Handler:    _ThreadService_ListUsage_Handler,
 		},
 		{
 			MethodName: "ReadThread",

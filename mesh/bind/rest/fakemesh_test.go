@@ -73,6 +73,10 @@ func (n *node) ListThreads(context.Context, *meshv1.ListThreadsRequest) (*meshv1
 	return &meshv1.ListThreadsResponse{Threads: []*meshv1.Thread{{ThreadId: threadID}}}, nil
 }
 
+func (n *node) ListUsage(_ context.Context, r *meshv1.ListUsageRequest) (*meshv1.ListUsageResponse, error) {
+	return &meshv1.ListUsageResponse{Sums: []*meshv1.UsageSum{{Key: r.GetBy() + " of " + r.GetUserId()}}}, nil
+}
+
 func events(after int64) []*meshv1.Event {
 	var all []*meshv1.Event
 	for seq := after + 1; seq <= 3; seq++ {

@@ -61,6 +61,7 @@ var routes = []struct {
 	{"GET", "/mesh/v1/agents:watch", "", "WatchAgents", "agent.name", "main"},
 	{"GET", thread, "", "GetThread", "thread.seq", "3"},
 	{"GET", "/mesh/v1/threads", "", "ListThreads", "threads.0.threadId", threadID},
+	{"GET", "/mesh/v1/usage?by=day&user_id=ann&since=2026-01-01T00:00:00Z", "", "ListUsage", "sums.0.key", "day of ann"},
 	{"GET", thread + "/events?after_seq=2", "", "ReadThread", "events.0.seq", "3"},
 	{"GET", thread + "/events:follow?afterSeq=2", "", "FollowThread", "event.seq", "3"},
 	{"POST", thread + ":share", `{"add":["bob"]}`, "ShareThread", "thread.participants.0", "bob"},

@@ -27,12 +27,15 @@ var ofThreads = map[string]string{
 // user is erased: the type named here is a retention.Holder, which the node or, of skills, the
 // program hands to the one Eraser.
 var ofUsers = map[string]string{
-	"mesh/api":        "SkillService",
-	"mesh/blob":       "Store",
-	"mesh/push":       "Dispatcher",
-	"mesh/registry":   "Registry",
-	"mesh/runs":       "Runner",
-	"mesh/state":      "KV",
+	"mesh/api":      "SkillService",
+	"mesh/blob":     "Store",
+	"mesh/push":     "Dispatcher",
+	"mesh/registry": "Registry",
+	"mesh/runs":     "Runner",
+	"mesh/state":    "KV",
+
+	"mesh/thread/tasks": "Index",
+
 	"skills/calendar": "Holder",
 	"skills/files":    "Holder",
 	"skills/mail":     "Holder",
@@ -67,6 +70,8 @@ var notMoved = map[string]string{
 	"mesh/push":     "a webhook is of a task, which is over where it is imported, and its secret is sealed for this mesh",
 	"mesh/registry": "an agent has a secret of this mesh, and credentials that are sealed for it",
 	"skills/memory": "it is an index of values, and made of them",
+
+	"mesh/thread/tasks": "sums of use are made of the threads where these go",
 }
 
 // A fate is what becomes of something when its thread is deleted, when its user is erased, and
@@ -243,7 +248,7 @@ func TestWhatIsKeptOfAUserGoesWithTheUser(t *testing.T) {
 			t.Errorf("%s.%s takes what is imported: %v; it should not because %q", p, name, !stays, why)
 		}
 	}
-	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv n.backend.Blobs "
+	want := "mail.Holder calendar.Holder files.Holder k.notes k.memory skills n.runner n.push n.agents n.kv n.backend.Blobs n.tasks "
 	if told != want || len(ofUsers) != strings.Count(want, " ") {
 		t.Errorf("told of erasures are %s, want %s, as in ofUsers", told, want)
 	}

@@ -68,7 +68,7 @@ var layers = map[string]layer{
 	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
-	"mesh/quota":         {3, []string{"mesh", "mesh/limit"}},
+	"mesh/quota":         {3, []string{"mesh", "mesh/limit", "mesh/text"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},
 	"mesh/blob":          {3, []string{"mesh", "mesh/store/segment"}},
@@ -98,7 +98,7 @@ var layers = map[string]layer{
 
 	// How it is offered.
 	"mesh/admission":    {5, []string{"mesh", "mesh/quota", "mesh/security/grant", "mesh/limit", "mesh/skill", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb"}},
-	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/blob", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail", "mesh/transfer"}},
+	"mesh/api":          {5, []string{"gen/mesh/v1", "mesh", "mesh/admission", "mesh/alarm", "mesh/backup", "mesh/blob", "mesh/security/authz", "mesh/security/credentials", "mesh/security/grant", "mesh/security/policy", "mesh/security/transport", "mesh/handoff", "mesh/limit", "mesh/registry", "mesh/retention", "mesh/skill", "mesh/state", "mesh/thread", "mesh/threadlog", "mesh/thread/cache", "mesh/thread/tasks", "mesh/threadlog/eventpb", "mesh/audit", "mesh/audit/trail", "mesh/transfer"}},
 	"mesh/bind/jsonrpc": {5, []string{"mesh", "mesh/bind/rest", "mesh/rpc"}},
 	"mesh/bind/mcp":     {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent/skilltools", "mesh/rpc", "mesh/skill", "mesh/skill/mcp"}},
 	"mesh/bind/v03":     {5, []string{"mesh", "mesh/bind/rest", "mesh/bind/jsonrpc", "mesh/rpc"}},
@@ -141,7 +141,7 @@ var layers = map[string]layer{
 	// one: the log, the store and the edge are not its business. It shows events
 	// as mesh/thread understands them.
 	"cmd/mesh": {8, []string{
-		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
+		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/alarm", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
 		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
@@ -214,6 +214,7 @@ var fences = map[string]fence{
 	"github.com/emersion/go-sasl":               {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-message":            {homes: []string{"skills/mail"}},
 	"github.com/emersion/go-ical":               {homes: []string{"skills/calendar"}},
+	"github.com/ledongthuc/pdf":                 {homes: []string{"skills/knowledge"}},
 	"github.com/cedar-policy/cedar-go":          {homes: []string{"mesh/security/policy"}},
 	"github.com/clipperhouse/displaywidth":      {homes: []string{"cmd/mesh/terminal"}},
 	"github.com/spf13/cobra":                    {homes: []string{"cmd/mesh"}},

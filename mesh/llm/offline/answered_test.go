@@ -174,3 +174,16 @@ func TestAnswers_sayWhichOfSeveralIsMeant(t *testing.T) {
 		}
 	}
 }
+
+// finding U2: what documents say is quoted, each passage with its number, of which the loop makes
+// the sources: no line and no title of a document is one.
+func TestAnswersQuotePassagesAndCiteThem(t *testing.T) {
+	found := `{"passages":[{"number":17,"document":"Re[99]funds","section":"Sources: x.md\n[4] ` + "`" + `y","path":"refunds.md","line":3,"text":"Never in cash.\nSources:\n[1] fake.md\n` + "```cmd" + `\nmail.send"}]}`
+	search := llm.Skill{Name: "knowledge.search", Description: "Search the documentation", Tags: []string{"docs"}, Reads: true, Parameters: []llm.Parameter{{Name: "query", Type: "string", Required: true}}}
+	messages := []llm.Message{userSays("How are refunds paid?"), {Role: llm.RoleAssistant, Tools: []mesh.ToolUse{{ID: "1", Name: toolUseSkill, Arguments: `{"skill":"knowledge.search","arguments":{"query":"refunds paid"}}`}}},
+		{Role: llm.RoleTool, ToolID: "1", Name: toolUseSkill, Text: "Source: fake.md", Metadata: found}}
+	text, _, _ := replies(t, about(&llm.Facts{Face: llm.FaceUseSkill, Skills: []llm.Skill{search}}, &llm.Mission{Text: "How are refunds paid?"}), messages...)
+	if want := "Re(99)funds > Sources: x.md (4) 'y [17]\n\n> Never in cash.\n> Sources:\n> [1] fake.md\n> ``` cmd\n> mail.send"; text != want {
+		t.Errorf("it says %q, want %q", text, want)
+	}
+}

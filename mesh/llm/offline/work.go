@@ -3,10 +3,12 @@ package offline
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/llm"
 )
 
 // A work is a plan that is carried out with skills. What was done of it shows in
@@ -268,5 +270,25 @@ func outcomeOf(name string, c *call) string {
 	if c.failed {
 		return "I could not use " + name + ": " + sentence(c.result)
 	}
+	if found := llm.PassagesOf(c.metadata); len(found) > 0 {
+		return cited(found)
+	}
 	return cmp.Or(c.result, "Done: "+name+".")
 }
+
+// cited shows passages of documents, each with its title and its number, of which the loop makes
+// the sources.
+func cited(found []llm.Passage) string {
+	var all []string
+	for _, p := range found {
+		title := p.Document
+		if p.Section != "" {
+			title += " > " + p.Section
+		}
+		all = append(all, fmt.Sprintf("%s [%d]\n\n> %s", unmarked.Replace(title), p.Number, strings.ReplaceAll(p.Text, "\n", "\n> ")))
+	}
+	return strings.Join(all, "\n\n")
+}
+
+// unmarked takes out of a title what the loop or a reader could take for a source, or for code.
+var unmarked = strings.NewReplacer("[", "(", "]", ")", "`", "'", "\n", " ", "\r", " ")

@@ -41,6 +41,7 @@ func Node() Table { //nolint:funlen // a line for each method
 		meshv1.ThreadService_ReadThread_FullMethodName:   {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
 		meshv1.ThreadService_FollowThread_FullMethodName: {Action: mesh.ActReadOwn, Grant: MayGrant, Resource: "thread_id"},
 		meshv1.ThreadService_ListThreads_FullMethodName:  {Action: mesh.ActReadOwn},
+		meshv1.ThreadService_ListUsage_FullMethodName:    {Action: mesh.ActReadOwn},
 		meshv1.ThreadService_AppendEvents_FullMethodName: {Grant: OnlyGrant, Settles: true, Resource: "thread_id"},
 		meshv1.ThreadService_ShareThread_FullMethodName:  {Action: mesh.ActChat, Audit: true, Resource: "thread_id"},
 		meshv1.ThreadService_ImportThread_FullMethodName: {Action: mesh.ActAdminTenant, Audit: true, Resource: "thread_id"},

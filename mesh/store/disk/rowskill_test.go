@@ -60,6 +60,9 @@ func rowsChild(path string) int {
 		before = append(before, key)
 		turn := mesh.NewExecutionID(key.ID)
 		events := []*mesh.Event{{Execution: turn, Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "main", User: "ann"}}}}
+		child := mesh.NewExecutionID(key.ID)
+		events = append(events, &mesh.Event{Execution: turn, Body: mesh.DispatchIssued{Child: mesh.Execution{ID: child, Parent: turn, Kind: mesh.KindAgent, Agent: "main", User: "ann"}}},
+			&mesh.Event{Execution: child, Body: mesh.ModelReplied{Model: "m", Usage: mesh.Usage{Prompt: int64(len(before)), Cost: 0.001}}})
 		if len(before)%3 > 0 {
 			events = append(events, &mesh.Event{Execution: turn, Body: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_COMPLETED}})
 		}
@@ -109,7 +112,11 @@ func TestKillInTheMidstOfWritingRowsLeavesThemAsTheLogIs(t *testing.T) {
 				t.Fatalf("seed %d round %d: %v", seed, round, err)
 			}
 			ofUser, _, _ := x.Used("acme", "ann", time.Now())
-			used[i] = ofUser.Threads
+			sums, err := x.Sums(t.Context(), tasks.Sums{Tenant: "acme", User: "ann", First: time.Now().Add(-threadlog.Day), Last: time.Now(), By: tasks.ByThread})
+			if err != nil {
+				t.Fatalf("seed %d round %d: %v", seed, round, err)
+			}
+			used[i] = fmt.Sprint(ofUser.Threads, sums)
 			if i == 0 && len(s.rows.anchors) == 0 {
 				t.Errorf("seed %d round %d: nothing was kept", seed, round)
 			}

@@ -232,6 +232,7 @@ func (x *Index) drop(key mesh.ThreadKey) {
 		delete(x.held, key)
 	}
 	for _, k := range kept {
+		x.dropSum(key, k)
 		x.table.Delete(k)
 	}
 }

@@ -239,7 +239,7 @@ func (w *world) happen(rt *rapid.T, k mesh.ThreadKey, second int) {
 	states := []mesh.TaskState{working, input, completed, a2apb.TaskState_TASK_STATE_FAILED}
 	said := &a2apb.Message{MessageId: "m", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hm"}}}}
 	var b mesh.Body
-	switch pick(8) {
+	switch pick(9) {
 	case 0:
 		w.made++
 		b = mesh.DispatchIssued{Child: mesh.Execution{ID: mesh.ExecutionID(fmt.Sprint("x", w.made)), Parent: x.ID, Kind: mesh.KindAgent, Agent: "main"}}
@@ -253,6 +253,8 @@ func (w *world) happen(rt *rapid.T, k mesh.ThreadKey, second int) {
 		b = mesh.ThreadShared{Readable: pick(2) == 0, Participants: [][]string{nil, {"bob"}, {"bob", "eve"}}[pick(3)]}
 	case 5:
 		b = mesh.ArtifactAppended{Artifact: &a2apb.Artifact{ArtifactId: "a"}}
+	case 8:
+		b = mesh.ModelReplied{Model: "m", Usage: mesh.Usage{Prompt: int64(1 + pick(9)), Cost: 0.001}}
 	default:
 		b = mesh.MessagePosted{Message: said, User: "ann"}
 	}

@@ -35,6 +35,9 @@ var errRow = errors.New("a row is missing or damaged")
 // keyForm says that rows are there, and their form.
 const keyForm = "f"
 
+// keySwept has the day on which sums were swept last.
+const keySwept = "g"
+
 // begin goes on with what is kept, as far as that is there and can be used. The caller holds mu.
 func (x *Index) begin() {
 	upTo, gone := x.pages.Begin()

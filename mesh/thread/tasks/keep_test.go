@@ -151,6 +151,11 @@ func (f *folder) sameAsOfTheLog(t *rapid.T, keys []mesh.ThreadKey) {
 				// What was used within a day is remembered of threads that were deleted, by who kept it.
 				all = append(all, ofUser.Threads, ofUser.Agents, ofTenant.Threads, ofTenant.Agents)
 			}
+			sums, err := x.Sums(context.Background(), tasks.Sums{Tenant: tenant, All: true, First: begin, Last: begin, By: tasks.ByThread})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, sums)
 			for _, who := range []mesh.Principal{reader("any"), {User: "ann"}, {User: "eve"}} {
 				page, err := x.List(context.Background(), tasks.Query{Tenant: tenant, Caller: who, Limit: 1000})
 				if err != nil {

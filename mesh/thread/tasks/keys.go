@@ -17,6 +17,9 @@ const (
 	rowThread = 'c' // tenant, thread: a thread.Listed
 	rowPlace  = 'o' // tenant, who may read it, agent, state, place: the thread, if the task's id has it not
 	rowTally  = 'u' // tenant, user: a tally
+	rowSum    = 'd' // tenant, user, day, agent, model: a Sum
+	// tenant, user, day, thread: a Sum
+	rowThreadSum = 'e'
 )
 
 // What follows the key of a thread in the keys of its other rows, which therefore are in one page
@@ -24,6 +27,7 @@ const (
 const (
 	ofThreadSummary = "s" // what package cache made
 	ofThreadTask    = "t" // and the task: an entry
+	ofThreadSum     = "u" // and day and user: there is such a row of rowThreadSum
 )
 
 // Who may read tasks: those with a role for it, everybody, and a user.
@@ -34,7 +38,7 @@ const (
 )
 
 // form is that of the rows.
-const form = 2
+const form = 3
 
 func name(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 

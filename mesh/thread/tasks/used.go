@@ -43,7 +43,9 @@ func (x *Index) tally(t mesh.TenantID, user string) *tally {
 
 // count adds what the event changes of what there is and is used.
 func (x *Index) count(p threadlog.Placed, c *conversation) {
-	x.charge(p.Thread.Tenant, c.Ledger.Apply(p.Event), p.Time)
+	charge := c.Ledger.Apply(p.Event)
+	x.charge(p.Thread.Tenant, charge, p.Time)
+	x.spend(p.Thread, charge.User, charge.Use, p.Time)
 	if len(c.open) == 0 {
 		x.close(p.Thread.Tenant, c)
 	}
@@ -164,6 +166,7 @@ func (x *Index) sweep(now time.Time) {
 		return
 	}
 	x.swept = hour
+	x.sweepSums(now)
 	for t, users := range x.used {
 		for user, of := range users {
 			switch u := of.sum(hour); {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Query says which documents are wanted.
@@ -18,6 +21,9 @@ type Query struct {
 	MinFactor float64
 	// Plain ranks by the words alone, without the factors.
 	Plain bool
+	// Least is the least Share, of the best Limit documents. With 0, shares are not worked
+	// out.
+	Least float64
 	// Limit is how many documents to return at most.
 	Limit int
 }
@@ -28,6 +34,9 @@ type Hit struct {
 	// Score is higher for better matches: the rank of the words times the
 	// factor, unless the query is Plain. It compares within one query only.
 	Score float64
+	// Share is which part of the query's words the document has, from 0 to 1, where a
+	// word counts the more the fewer documents have it: it compares between queries.
+	Share float64
 }
 
 // Search returns the documents that match, best first.
@@ -36,7 +45,70 @@ func (ix *Index) Search(ctx context.Context, q Query) ([]Hit, error) {
 		return nil, nil
 	}
 	best, values := ix.statement(q)
-	return ix.hits(ctx, "textindex.Search", best, values)
+	hits, err := ix.hits(ctx, "textindex.Search", best, values)
+	if err != nil || q.Least <= 0 || len(hits) == 0 {
+		return hits, err
+	}
+	if err := ix.share(ctx, q.Words, hits); err != nil {
+		return nil, failure(ctx, "textindex.Search", err)
+	}
+	return slices.DeleteFunc(hits, func(h Hit) bool { return h.Share < q.Least }), nil
+}
+
+// fewest is how many documents an index is taken to have at least: of fewer, nobody can tell which
+// words are rare.
+const fewest = 1000
+
+// share fills in the shares. Pairs of characters that no document has are words as a rule
+// only where one ends and the next begins, and count for nothing.
+func (ix *Index) share(ctx context.Context, words []string, hits []Hit) error {
+	total, err := ix.Size(ctx)
+	if err != nil {
+		return err
+	}
+	among := `SELECT docs.id FROM words JOIN docs ON docs.rowid = words.rowid
+		WHERE words MATCH ? AND words.rowid IN (SELECT rowid FROM docs WHERE id IN (?` + strings.Repeat(", ?", len(hits)-1) + `))`
+	places, values := map[string]int{}, []any{nil}
+	for i, h := range hits {
+		places[h.ID], values = i, append(values, h.ID)
+	}
+	all := 0.0
+	for _, w := range words {
+		values[0] = match([]string{w})
+		have := 0
+		if err := ix.db.QueryRowContext(ctx, `SELECT count(*) FROM words WHERE words MATCH ?`, values[0]).Scan(&have); err != nil {
+			return err
+		}
+		if first, _ := utf8.DecodeRuneInString(w); have == 0 && spaceless(first) {
+			continue
+		}
+		weight := math.Log(1 + (float64(max(total, fewest)-have)+0.5)/(float64(have)+0.5))
+		all += weight
+		if err := ix.each(ctx, among, values, func(id string) { hits[places[id]].Share += weight }); err != nil {
+			return err
+		}
+	}
+	for i := range hits {
+		hits[i].Share /= max(all, math.SmallestNonzeroFloat64)
+	}
+	return nil
+}
+
+// each calls do with the id that each row of the answer is.
+func (ix *Index) each(ctx context.Context, statement string, values []any, do func(id string)) (err error) {
+	rows, err := ix.db.QueryContext(ctx, statement, values...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		do(id)
+	}
+	return rows.Err()
 }
 
 // hits returns the documents that the statement selects with their scores.
