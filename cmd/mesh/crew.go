@@ -20,6 +20,7 @@ import (
 	"agentmesh/agents/specialist"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/agent/modelrun"
 	"agentmesh/mesh/agent/skilltools"
 	"agentmesh/mesh/llm"
 	"agentmesh/mesh/node"
@@ -225,6 +226,9 @@ func (c *crew) agent(name string, env node.Env) (agent.Agent, error) {
 	t, err := c.thinking(a)
 	if err != nil {
 		return nil, err
+	}
+	if !t.offline && name != "skill-builder" { // which reads what is said, and no files
+		card.DefaultInputModes = append(card.DefaultInputModes, modelrun.Takes(t.model)...)
 	}
 	switch {
 	case name == "main":

@@ -74,6 +74,9 @@ func (e equipped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 	return e.Model.Generate(ctx, &asked)
 }
 
+// Sees reports whether the model takes pictures.
+func (e equipped) Sees() bool { return llm.Sees(e.Model) }
+
 // newMind returns the model that the operator chose, with those that are asked
 // when it fails; the offline planner if there is none. With private, what the endpoints
 // say of a failure is for the log alone.
@@ -130,6 +133,9 @@ func (f fitted) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 
 // Offers reports whether the model has the native tool.
 func (f fitted) Offers(tool string) bool { return llm.Offers(f.Model, tool) }
+
+// Sees reports whether the model takes pictures.
+func (f fitted) Sees() bool { return llm.Sees(f.Model) }
 
 // budgetOf is how the window of the model of that name is shared out. What the
 // operator says of windows is about model.name, and about models that nobody

@@ -27,7 +27,7 @@ const (
 // Bounds of what an agent may say, in bytes.
 const (
 	maxPiece    = 256 << 10            // one piece of text, one status message
-	maxArtifact = mesh.MaxEvent - 4096 // one whole artifact; an event has more than the artifact
+	maxArtifact = mesh.MaxEvent - 4096 // one whole artifact without its files; an event has more than the artifact
 	maxOutput   = 16 << 20             // one task
 )
 
@@ -199,8 +199,8 @@ func (w *writer) artifact(a *a2apb.Artifact) error {
 	if err != nil {
 		return illegal("an artifact that cannot be sent: %w", err)
 	}
-	if len(data) > maxArtifact {
-		return illegal(fmt.Sprintf("an artifact of %d bytes; the limit is %d", len(data), maxArtifact))
+	if n := mesh.LoggedSize(a.GetParts(), len(data)); n > maxArtifact || len(data) > mesh.MaxMessage {
+		return illegal(fmt.Sprintf("an artifact of %d bytes, %d without its files; the limits are %d and %d", len(data), n, mesh.MaxMessage, maxArtifact))
 	}
 	if err := w.count(len(data)); err != nil {
 		return err

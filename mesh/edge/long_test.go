@@ -40,8 +40,9 @@ func (w *world) longOutput(acc string, pieces int) {
 	}
 }
 
-// A task with 100,000 events is read, followed and canceled with so few readings of the store as its
-// answer has pages, once it is kept in short; and the answer is that of all events.
+// A task with 100,000 events that is not kept in short is read as a whole once. From then on it is read,
+// followed and canceled with so few readings of the store as its answer has pages, of which none is of
+// its middle; and the answer is that of all events.
 func TestALongTaskIsReadInShort(t *testing.T) {
 	lib := &library{Backend: mem.Open()}
 	kv := &counted{Store: mem.Open()}
@@ -58,15 +59,22 @@ func TestALongTaskIsReadInShort(t *testing.T) {
 	acc := w.send("go")
 	w.until(acc, func(h *heard) bool { return h.text != "" })
 	w.longOutput(acc.Task.Id, 100_000)
-	first := w.snapshot(acc.Task.Id) // keeps it in short, as the node does while it is written
-
-	var reads atomic.Int64
-	lib.watch(func(mesh.Seq) { reads.Add(1) })
+	var reads, middle atomic.Int64
+	lib.watch(func(after mesh.Seq) {
+		if reads.Add(1); after > 2*digest.Every && after < 100_000-2*digest.Every {
+			middle.Add(1)
+		}
+	})
+	first := w.snapshot(acc.Task.Id)
+	if middle.Swap(0) < 80_000/1000 {
+		t.Error("the task was in short before it was read")
+	}
+	reads.Store(0)
 	kv.reads.Store(0)
 	within := func(what string, most int64) {
 		t.Helper()
-		if n, k := reads.Swap(0), kv.reads.Swap(0); n > most || k > 3*most {
-			t.Errorf("%s reads the log %d times, and the values %d times; most is %d", what, n, k, most)
+		if n, in, k := reads.Swap(0), middle.Swap(0), kv.reads.Swap(0); n > most || in > 0 || k > 3*most {
+			t.Errorf("%s reads the log %d times, %d of them in its middle, and the values %d times; most is %d", what, n, in, k, most)
 		}
 	}
 	again := w.snapshot(acc.Task.Id)
@@ -80,13 +88,26 @@ func TestALongTaskIsReadInShort(t *testing.T) {
 		t.Errorf("who takes less gets %d bytes, marked %v: %v", size, part.GetMetadata(), err)
 	}
 	within("GetTask for who takes less", 32)
-	if _, _, err := w.Bare(w.ctx(w.thread), acc.Task.Id); err != nil {
+	_, from, err := w.Bare(w.ctx(w.thread), acc.Task.Id)
+	if err != nil {
 		t.Error(err)
 	}
-	within("SubscribeToTask", 32)
-	lib.watch(nil)
+	within("the task of SubscribeToTask", 32)
+	ended := make(chan error, 1)
+	go func() {
+		var last error
+		for _, err := range w.Updates(w.ctx(w.thread), acc.Task.Id, from) {
+			last = err
+		}
+		ended <- last
+	}()
 	w.mustCancel(acc.Task.Id)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	within("CancelTask, with who follows and who works", 64)
 	over := w.snapshot(acc.Task.Id)
+	within("GetTask of what has ended", 32)
 	if over.GetStatus().GetState() != canceled || !proto.Equal(over.Artifacts[1], first.Artifacts[1]) {
 		t.Errorf("canceled, it is %v", over.GetStatus())
 	}

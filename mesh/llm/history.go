@@ -48,7 +48,7 @@ func paired(history []Message) (out []Message, at int, open []mesh.ToolUse) {
 		switch {
 		case m.Role == RoleTool:
 			continue // it is with its call
-		case m.Role == RoleAssistant && strings.TrimSpace(m.Text) == "" && len(m.Tools) == 0:
+		case m.Role == RoleAssistant && strings.TrimSpace(m.Text) == "" && len(m.Tools)+len(m.Files) == 0:
 			continue
 		}
 		out = append(out, m)

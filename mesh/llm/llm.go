@@ -77,6 +77,8 @@ const (
 type Message struct {
 	Role Role
 	Text string
+	// Files came with the text, and are read after it.
+	Files []File
 	// Tools are the calls that the assistant made with this message.
 	Tools []mesh.ToolUse
 	// ToolID says which call a RoleTool message answers. A RoleUser message

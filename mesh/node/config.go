@@ -240,6 +240,8 @@ type Model struct {
 	// NativeTools are the tools that the endpoint itself has and runs, by its names; by
 	// default what is known of its host.
 	NativeTools []string `yaml:"native_tools"`
+	// Pictures says that the model takes pictures.
+	Pictures bool `yaml:"pictures"`
 	// Cache says whether the provider is told what to cache: auto (default),
 	// anthropic or none.
 	Cache string `yaml:"cache"`

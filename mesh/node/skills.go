@@ -42,6 +42,8 @@ type Endpoint struct {
 	Name string `yaml:"name"`
 	// NativeTools are those of Model, of this endpoint.
 	NativeTools []string `yaml:"native_tools"`
+	// Pictures says that this model takes pictures.
+	Pictures bool `yaml:"pictures"`
 }
 
 // SMTP is the server that mail is handed to; without Address, mail is written

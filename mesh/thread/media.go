@@ -85,3 +85,12 @@ func (s *State) reaches(e *mesh.Event) bool {
 	b, moved := e.Body.(mesh.TaskMoved)
 	return t != nil && t.Leg() != nil && t.Leg().Execution == x.ID && (!moved || b.State == a2apb.TaskState_TASK_STATE_WORKING)
 }
+
+// Files are the pictures and files that came with what was said, as [MediaOf] has them.
+func (l *Line) Files() []*a2apb.Part {
+	out := slices.Clone(l.files)
+	for _, a := range l.texts {
+		out = append(out, a.files...)
+	}
+	return out
+}

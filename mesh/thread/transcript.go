@@ -49,13 +49,15 @@ type Line struct {
 	Asks      string           // why the turn waits for its user with these words, or ""
 
 	said  Utterance
+	files []*a2apb.Part
 	texts []*artifactText // follow said.Text
 }
 
 type artifactText struct {
-	id   string
-	text strings.Builder
-	last mesh.Seq // of its last piece
+	id    string
+	text  strings.Builder
+	files []*a2apb.Part
+	last  mesh.Seq // of its last piece
 }
 
 // A Party is a turn or an execution in a Transcript, and what is known of it.
@@ -120,7 +122,9 @@ func (t *Transcript) Apply(e *mesh.Event) *Line {
 			p.join(&stream{turn: e.Execution})
 		}
 	case mesh.MessagePosted:
-		return t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+		l := t.say(e, p, Utterance{Role: RoleUser, Text: mesh.TextOf(b.Message)})
+		l.files = MediaOf(e)
+		return l
 	case mesh.DispatchAccepted:
 		t.know(b.Child.ID).Label = b.Child.Label
 	case mesh.DispatchSettled:
@@ -231,6 +235,7 @@ func (t *Transcript) moved(e *mesh.Event, p *Party, b mesh.TaskMoved) *Line {
 		return nil
 	}
 	l := t.say(e, p, Utterance{Role: RoleAgent, Agent: p.stream.agent, Text: text})
+	l.files = MediaOf(e)
 	if p.Waits {
 		l.Asks = mesh.ReasonOf(b.Reason, b.Metadata)
 	}
@@ -289,6 +294,7 @@ func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *L
 	a := l.texts[at]
 	if !b.Append {
 		a.text.Reset()
+		a.files = nil
 	} else if t.hole > 0 && a.last <= t.hole {
 		a.text.WriteString(catalogue.Omitted())
 	}
@@ -296,6 +302,7 @@ func (t *Transcript) output(e *mesh.Event, p *Party, b mesh.ArtifactAppended) *L
 	for _, p := range b.Artifact.GetParts() { // they may be pieces of one text
 		a.text.WriteString(p.GetText())
 	}
+	a.files = append(a.files, MediaOf(e)...)
 	return l
 }
 

@@ -30,6 +30,7 @@ type Client struct {
 	skills   meshv1.SkillServiceClient
 	states   meshv1.StateServiceClient
 	grants   meshv1.GrantServiceClient
+	blobs    meshv1.BlobServiceClient
 	secret   func() string          // see HeldBy
 	keys     func() *grant.Verifier // see HeldBy
 
@@ -79,6 +80,7 @@ func New(conn grpc.ClientConnInterface, call mesh.Call) (*Client, error) {
 	c.skills = meshv1.NewSkillServiceClient(conn)
 	c.states = meshv1.NewStateServiceClient(conn)
 	c.grants = meshv1.NewGrantServiceClient(conn)
+	c.blobs = meshv1.NewBlobServiceClient(conn)
 	c.tail.page, c.sent, c.keys = c.page, func() int64 { return 0 }, func() *grant.Verifier { return nil }
 	return c, nil
 }

@@ -51,6 +51,11 @@ func size(r *llm.Request) int {
 	n := len(r.System) + len(r.Context) + len(r.Fresh)
 	for _, m := range r.Messages {
 		n += len(m.Text)
+		for _, f := range m.Files {
+			if n += len(f.Text); len(f.Data) > 0 {
+				n += llm.PictureTokens * perToken
+			}
+		}
 		for _, u := range m.Tools {
 			n += len(u.Arguments)
 		}

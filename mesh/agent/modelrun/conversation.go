@@ -13,6 +13,8 @@ import (
 	"agentmesh/mesh/skill/command"
 	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
+
+	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
 // A conversation is what was said in a thread, for the model of an execution.
@@ -37,15 +39,16 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 		own := c.own()
 		if own.Turn == "" {
 			mission := a2a.TextOf(own.Mission)
-			words := inv.Text()
+			wants := said(mission, own.Mission)
+			words := said(inv.Text(), inv.Message)
 			if _, answers := mesh.HelpAnswerOf(inv.Message.GetMetadata()); answers { // the call that asked has it
-				words = mission
+				words = wants
 			}
-			messages = c.alone(mission, words)
+			messages = c.alone(wants, words)
 			messages[0].Text = text.Task(messages[0].Text)
 			return mission != ""
 		}
-		messages = c.history(inv.Text())
+		messages = c.history(said(inv.Text(), inv.Message))
 		return !whole && enough != nil && enough(messages)
 	})
 	return messages, err
@@ -55,49 +58,56 @@ func Conversation(ctx context.Context, inv *agent.Invocation, enough func([]llm.
 // instruction, what was done about it already, and what the user said since.
 func carryOut(ctx context.Context, inv *agent.Invocation, instruction string) (messages []llm.Message, err error) {
 	err = inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
-		c, text := conversation{t, inv.Grant, inv.Continued}, instruction
+		c := conversation{t, inv.Grant, inv.Continued}
+		mission := said(instruction, c.own().Mission)
+		words := mission
 		if inv.SkillCall == nil && len(c.own().Replies) > 0 { // a model has begun with it, and the message goes on
-			text = inv.Text()
+			words = said(inv.Text(), inv.Message)
 		}
-		messages = c.alone(instruction, text)
+		messages = c.alone(mission, words)
 		return true
 	})
 	return messages, err
 }
 
+// said is a message of the user, or who stands for one, with the files of m.
+func said(words string, m *a2apb.Message) llm.Message {
+	return llm.Message{Role: llm.RoleUser, Text: words, Files: filesOf(m.GetParts())}
+}
+
 // alone is the transcript of an execution that knows its mission and what it did
-// for it, and goes on with the text.
-func (c conversation) alone(mission, text string) []llm.Message {
+// for it, and goes on with the words.
+func (c conversation) alone(mission, words llm.Message) []llm.Message {
 	replies, read := c.own().Replies, c.own().Read
-	if mission == "" || len(replies) == 0 && len(read) == 0 {
-		return []llm.Message{{Role: llm.RoleUser, Text: text}}
+	if mission.Text == "" || len(replies) == 0 && len(read) == 0 {
+		return []llm.Message{words}
 	}
-	out := instructed([]llm.Message{{Role: llm.RoleUser, Text: mission}}, read)
-	said := text == mission
+	out := instructed([]llm.Message{mission}, read)
+	said := words.Text == mission.Text
 	for _, r := range replies {
 		if !said && c.continued && r.Seq > c.own().Ran {
-			out, said = append(out, llm.Message{Role: llm.RoleUser, Text: text}), true
+			out, said = append(out, words), true
 		}
 		out = c.exchange(out, r, "")
 	}
 	if !said {
-		out = append(out, llm.Message{Role: llm.RoleUser, Text: text})
+		out = append(out, words)
 	}
 	return out
 }
 
 // history is the transcript of an execution that has the user's stream:
 // all that was said in other turns before it began, and then its own turn up to
-// the user's last message with the text, which is added if it is not there, and
+// the user's last message with the words, which is added if it is not there, and
 // what the execution did about it already. What was said in other turns while it
 // waited for its user is theirs: its own last reply, whose calls may still have
 // to be made, stays the last one, and the messages before it what they were.
-func (c conversation) history(text string) []llm.Message {
+func (c conversation) history(words llm.Message) []llm.Message {
 	own := c.grant.Execution
 	lines := c.In(c.own().Turn)
 	out := c.spoken(c.Before(own))
 	for i, l := range slices.Backward(lines) {
-		if u := l.Utterance(); l.Reply != nil || u.Role != thread.RoleUser || u.Text != text {
+		if u := l.Utterance(); l.Reply != nil || u.Role != thread.RoleUser || u.Text != words.Text {
 			continue
 		}
 		out = append(out, c.spoken(lines[:i+1])...)
@@ -108,7 +118,7 @@ func (c conversation) history(text string) []llm.Message {
 		}
 		return out
 	}
-	return append(append(out, c.spoken(lines)...), llm.Message{Role: llm.RoleUser, Text: text})
+	return append(append(out, c.spoken(lines)...), words)
 }
 
 // spoken is what the lines are for the agent's model: what its own models replied,
@@ -125,14 +135,15 @@ func (c conversation) spoken(lines []*thread.Line) []llm.Message {
 			// replies of others are their own, and ours say what we said
 		default:
 			u := l.Utterance()
-			if u.Text == "" {
+			files := filesOf(l.Files())
+			if u.Text == "" && len(files) == 0 {
 				continue
 			}
 			role := llm.RoleUser
 			if u.Role == thread.RoleAgent {
 				role = llm.RoleAssistant
 			}
-			out = append(out, llm.Message{Role: role, Text: u.Text, Name: u.Agent, Asks: l.Asks})
+			out = append(out, llm.Message{Role: role, Text: u.Text, Files: files, Name: u.Agent, Asks: l.Asks})
 		}
 	}
 	return out

@@ -161,7 +161,7 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	case m.about.Mission != nil && !m.inv.GoesOn(): // it knows nothing else, however long the thread is
-		m.history = []llm.Message{{Role: llm.RoleUser, Text: text.Task(m.inv.Text())}}
+		m.history = []llm.Message{said(text.Task(m.inv.Text()), m.inv.Message)}
 	default:
 		m.history, err = Conversation(ctx, m.inv, m.fills(ctx))
 		switch {
@@ -169,8 +169,11 @@ func (m *modelRun) prepare(ctx context.Context) (err error) {
 			return err
 		case err != nil: // an answer without memory is better than none
 			m.Logger.WarnContext(ctx, "the conversation cannot be read", "thread", m.inv.Thread, "err", err)
-			m.history = []llm.Message{{Role: llm.RoleUser, Text: m.inv.Text()}}
+			m.history = []llm.Message{said(m.inv.Text(), m.inv.Message)}
 		}
+	}
+	if err := m.show(ctx); err != nil {
+		return err
 	}
 	if m.inv.Continued {
 		if err := m.retell(ctx); err != nil {

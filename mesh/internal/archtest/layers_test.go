@@ -61,7 +61,7 @@ var layers = map[string]layer{
 	"mesh/llm/probe":     {3, []string{"mesh", "mesh/llm", "mesh/llm/openai"}},
 	"mesh/llm/offline":   {3, []string{"mesh", "mesh/llm"}},
 	"mesh/llm/tokens":    {3, []string{"mesh/llm"}},
-	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm"}},
+	"mesh/llm/window":    {3, []string{"mesh", "mesh/llm", "mesh/text"}},
 	"mesh/llm/price":     {3, []string{"mesh"}},
 	"mesh/llm/fallback":  {3, []string{"mesh", "mesh/llm"}},
 	"mesh/skill":         {3, []string{"mesh", "mesh/alarm", "mesh/limit", "mesh/security/grant", "mesh/text"}},

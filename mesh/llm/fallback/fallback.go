@@ -199,6 +199,10 @@ func (m *Model) Offers(tool string) bool {
 	return slices.ContainsFunc(m.models, func(n Named) bool { return llm.Offers(n.Model, tool) })
 }
 
+// Sees reports whether the model that is asked first takes pictures. Another one that does not,
+// and answers for it, reads that they are there.
+func (m *Model) Sees() bool { return llm.Sees(m.models[0].Model) }
+
 // keep remembers who answered. The time of one that is kept already is not
 // prolonged, so that a better one gets its chance.
 func (m *Model) keep(at int) {

@@ -137,12 +137,18 @@ const (
 const notice = "(I am the offline planner: I follow rules and understand little; " +
 	"set MESH_LLM_URL, MESH_LLM_KEY and MESH_LLM_MODEL to use a language model.)"
 
+// unread is said of files, which no rule reads.
+const unread = "(Without a language model I cannot read files, and have not read what came with the message: %s.)"
+
 // decide decides what to reply. What came of a turn that this one ended is told
 // first.
 func decide(t *turn) reply {
 	r := decideAs(t)
 	if t.stopped != nil && len(r.calls) == 0 {
 		r.text = strings.TrimSpace(decideAs(t.stopped).text + "\n\n" + r.text)
+	}
+	if len(t.files) > 0 && len(r.calls) == 0 {
+		r.text = strings.TrimSpace(r.text + "\n\n" + fmt.Sprintf(unread, strings.Join(t.files, ", ")))
 	}
 	return r
 }
@@ -155,6 +161,8 @@ func decideAs(t *turn) reply {
 		return say("This request is longer than the %d KiB that I can take apart; please shorten it.", maxText>>10)
 	case t.about.Page != nil:
 		return carryOut(t)
+	case t.text == "" && len(t.files) > 0:
+		return reply{}
 	case f.Dispatches:
 		return planParts(t)
 	case f.Consults:

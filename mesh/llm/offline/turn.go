@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -43,6 +44,7 @@ func (c *call) arg(name string) string {
 // user answered since, and what was done about it so far.
 type turn struct {
 	text    string            // what the user, or who delegates, asks for
+	files   []string          // that came with it, by their names
 	answers []string          // what the user said to the questions of the planner
 	steps   []*step           // what is to be done, if who delegates says it so
 	results map[string]string // of the agents that this one waited for, by id
@@ -107,6 +109,11 @@ func (t *turn) read(messages []llm.Message) {
 		}
 	} else if begin >= 0 {
 		t.text = strings.TrimSpace(messages[begin].Text)
+	}
+	for _, m := range messages[max(begin, 0):] {
+		for _, f := range m.Files {
+			t.files = append(t.files, cmp.Or(f.Name, f.MediaType, "one without a name"))
+		}
 	}
 	t.happened(messages[begin+1:])
 }

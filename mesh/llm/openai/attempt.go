@@ -72,13 +72,13 @@ func (g *generation) send(ctx context.Context, a *attempt, api API) (err error) 
 			by = g.client.thinker(g.model)
 		}
 		a.reply = &responsesReply{assembly: start, by: by}
-		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by, g.client.nativesOf(g.req)))
+		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by, g.client.Sees(), g.client.nativesOf(g.req)))
 		if err = failed; err == nil {
 			a.events = stream
 		}
 	} else {
 		a.reply = &chatReply{assembly: start}
-		request, marks := chatRequest(g.model, g.req, g.client.cached(g.model))
+		request, marks := chatRequest(g.model, g.req, g.client.cached(g.model), g.client.Sees())
 		a.marks = marks
 		stream, failed := g.client.api.CreateChatCompletionStream(ctx, request)
 		if err = failed; err == nil {

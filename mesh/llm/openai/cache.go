@@ -31,7 +31,7 @@ func marksOf(req *llm.Request, settled []entry, first int) []mark {
 		out = append(out, mark{0, 0, keepHour})
 	}
 	for i := len(settled) - 1; i >= 0; i-- {
-		if n := len(settled[i].texts()); n > 0 { // only text can be marked
+		if n := len(settled[i].pieces()); n > 0 { // only what it says can be marked
 			return append(out, mark{first + i, n - 1, keepMinutes})
 		}
 	}
@@ -50,9 +50,10 @@ func marked(messages json.RawMessage, marks []mark) (json.RawMessage, error) {
 	}
 	for _, m := range marks {
 		var content []struct {
-			Type  string          `json:"type"`
-			Text  string          `json:"text"`
-			Cache json.RawMessage `json:"cache_control,omitempty"`
+			Type    string          `json:"type"`
+			Text    string          `json:"text,omitempty"`
+			Picture json.RawMessage `json:"image_url,omitempty"`
+			Cache   json.RawMessage `json:"cache_control,omitempty"`
 		}
 		if err := json.Unmarshal(all[m.message]["content"], &content); err != nil {
 			return nil, fmt.Errorf("message %d has no parts to mark: %w", m.message, err)

@@ -87,6 +87,9 @@ type Config struct {
 	// what is known of its host; none is an empty list. They need the Responses API: with
 	// APIChat there are none, and with APIAuto requests for them use it.
 	NativeTools []string
+	// Pictures says that the endpoint's model takes pictures: it is sent those of users. It
+	// reads otherwise that they are there.
+	Pictures bool
 	// Temperature is sent if it is not nil, also when it is 0.
 	Temperature *float64
 	// Extra are further top-level fields of each request, as OpenRouter's
@@ -259,6 +262,9 @@ func extras(c Config, u *url.URL) (map[string]json.RawMessage, error) {
 
 // Close closes idle connections. Replies under way are not affected.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Sees reports whether the model takes pictures: see [llm.Sees].
+func (c *Client) Sees() bool { return c.config.Pictures }
 
 // Generate streams one reply.
 func (c *Client) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

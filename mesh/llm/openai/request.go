@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -17,14 +18,15 @@ import (
 type entry struct {
 	llm.Message
 	fresh string // what is added to a user's message for this call alone
+	sees  bool   // the model takes pictures
 }
 
 // entries returns the messages to send, and how many of them are settled:
 // those that come unchanged with every call of this turn.
-func entries(req *llm.Request) (out []entry, settled int) {
+func entries(req *llm.Request, sees bool) (out []entry, settled int) {
 	lines := map[string]bool{} // the calls that were lines of a command block
 	for i, m := range req.Messages {
-		e := entry{Message: m}
+		e := entry{Message: m, sees: sees && m.Role == llm.RoleUser} // providers take pictures of users alone
 		e.Tools = slices.DeleteFunc(slices.Clone(m.Tools), func(use mesh.ToolUse) bool {
 			if use.Name != llm.CommandTool {
 				return false
@@ -39,7 +41,7 @@ func entries(req *llm.Request) (out []entry, settled int) {
 				e.Text = result(m)
 			}
 		}
-		if e.Text != "" || len(e.Tools) > 0 { // providers refuse messages with neither
+		if e.Text != "" || len(e.Tools)+len(e.Files) > 0 { // providers refuse messages with neither
 			out = append(out, e)
 		}
 		if i < req.Settled {
@@ -66,8 +68,32 @@ func result(m llm.Message) string {
 	return cmp.Or(m.Text, "(no output)")
 }
 
-// texts returns the parts of the entry's text.
-func (e entry) texts() []string { return slices.DeleteFunc([]string{e.Text, e.fresh}, empty) }
+// A piece of what an entry says is text or, with an address that has all of it, a picture.
+type piece struct{ text, picture string }
+
+// pieces returns what the entry says: its text, its files, each picture after the words about it,
+// and what is fresh.
+func (e entry) pieces() []piece {
+	out := []piece{{text: e.Text}}
+	for _, f := range e.Files {
+		seen := e.sees && len(f.Data) > 0
+		if out = append(out, piece{text: f.Words(seen)}); seen {
+			out = append(out, piece{picture: "data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(f.Data)})
+		}
+	}
+	return slices.DeleteFunc(append(out, piece{text: e.fresh}), func(p piece) bool { return p == piece{} })
+}
+
+// whole is the pieces as one text; false if one is a picture.
+func whole(pieces []piece) (text string, ok bool) {
+	texts := make([]string, len(pieces))
+	for i, p := range pieces {
+		if texts[i] = p.text; p.picture != "" {
+			return "", false
+		}
+	}
+	return strings.Join(texts, "\n\n"), true
+}
 
 func empty(s string) bool { return s == "" }
 
@@ -90,7 +116,7 @@ func tools(req *llm.Request) []openai.FunctionDefinition {
 // cached, and only then, all text is sent in parts, of which the marks say where
 // the endpoint is told to cache; they are never on tools, and never on what is
 // new.
-func chatRequest(model string, req *llm.Request, cached bool) (openai.ChatCompletionRequest, []mark) {
+func chatRequest(model string, req *llm.Request, cached, sees bool) (openai.ChatCompletionRequest, []mark) {
 	out := openai.ChatCompletionRequest{
 		Model:         model,
 		Stream:        true,
@@ -103,14 +129,16 @@ func chatRequest(model string, req *llm.Request, cached bool) (openai.ChatComple
 	if system := slices.DeleteFunc([]string{req.System, req.Context}, empty); len(system) > 0 {
 		m := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem}
 		if cached {
-			m.MultiContent = parts(system)
+			for _, t := range system {
+				m.MultiContent = append(m.MultiContent, piece{text: t}.part())
+			}
 		} else {
 			m.Content = strings.Join(system, "\n\n")
 		}
 		out.Messages = append(out.Messages, m)
 	}
 	first := len(out.Messages)
-	messages, settled := entries(req)
+	messages, settled := entries(req, sees)
 	for _, e := range messages {
 		out.Messages = append(out.Messages, chatMessage(e, cached))
 	}
@@ -125,10 +153,13 @@ func chatRequest(model string, req *llm.Request, cached bool) (openai.ChatComple
 
 func chatMessage(e entry, inParts bool) openai.ChatCompletionMessage {
 	out := openai.ChatCompletionMessage{Role: string(e.Role)}
-	if text := e.texts(); inParts && len(text) > 0 {
-		out.MultiContent = parts(text)
-	} else { // which every endpoint takes
-		out.Content = strings.Join(text, "\n\n")
+	pieces := e.pieces()
+	if text, ok := whole(pieces); ok && (!inParts || text == "") { // which every endpoint takes
+		out.Content = text
+	} else {
+		for _, p := range pieces {
+			out.MultiContent = append(out.MultiContent, p.part())
+		}
 	}
 	switch e.Role {
 	case llm.RoleTool:
@@ -147,12 +178,11 @@ func chatMessage(e entry, inParts bool) openai.ChatCompletionMessage {
 	return out
 }
 
-func parts(texts []string) []openai.ChatMessagePart {
-	out := make([]openai.ChatMessagePart, len(texts))
-	for i, t := range texts {
-		out[i] = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: t}
+func (p piece) part() openai.ChatMessagePart {
+	if p.picture != "" {
+		return openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: p.picture}}
 	}
-	return out
+	return openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: p.text}
 }
 
 // legalName reports whether providers accept the name of a speaker.

@@ -16,7 +16,7 @@ import (
 // responsesRequest translates a request for the Responses API. The provider
 // keeps nothing of it. What the model thought is asked for, and sent if it is
 // of by; "" does neither. The native tools come after the others.
-func responsesRequest(model string, req *llm.Request, by string, native []openai.ResponseTool) openai.CreateResponseRequest {
+func responsesRequest(model string, req *llm.Request, by string, sees bool, native []openai.ResponseTool) openai.CreateResponseRequest {
 	out := openai.CreateResponseRequest{
 		Model:           model,
 		Instructions:    strings.Join(slices.DeleteFunc([]string{req.System, req.Context}, empty), "\n\n"),
@@ -26,7 +26,7 @@ func responsesRequest(model string, req *llm.Request, by string, native []openai
 	if by != "" {
 		out.Include = []openai.ResponseInclude{openai.ResponseIncludeReasoningEncryptedContent}
 	}
-	messages, _ := entries(req)
+	messages, _ := entries(req, sees)
 	input := []any{}
 	for _, e := range messages {
 		input = append(input, responsesItems(e, by)...)
@@ -56,14 +56,16 @@ func responsesItems(e entry, by string) []any {
 		}
 	}
 	think(false, 0)
-	switch text := e.texts(); len(text) {
-	case 0:
-	case 1:
-		out = append(out, openai.ResponseInputMessage{Role: string(e.Role), Content: text[0]})
+	pieces := e.pieces()
+	switch text, ok := whole(pieces); {
+	case ok && (len(pieces) < 2 || e.Role == llm.RoleAssistant): // what models say is no input_text
+		if text != "" {
+			out = append(out, openai.ResponseInputMessage{Role: string(e.Role), Content: text})
+		}
 	default:
-		var content []openai.ResponseInputText
-		for _, t := range text {
-			content = append(content, openai.ResponseInputText{Type: "input_text", Text: t})
+		var content []any
+		for _, p := range pieces {
+			content = append(content, p.input())
 		}
 		out = append(out, openai.ResponseInputMessage{Role: string(e.Role), Content: content})
 	}
@@ -77,6 +79,13 @@ func responsesItems(e entry, by string) []any {
 		})
 	}
 	return out
+}
+
+func (p piece) input() any {
+	if p.picture != "" {
+		return openai.ResponseInputImage{Type: "input_image", ImageURL: p.picture}
+	}
+	return openai.ResponseInputText{Type: "input_text", Text: p.text}
 }
 
 // responsesReply puts together a reply of the Responses API.

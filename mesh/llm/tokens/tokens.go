@@ -135,9 +135,14 @@ func (c *Counter) exact(s string) int {
 	return n
 }
 
-// Message returns the tokens of a message with its calls.
+// Message returns the tokens of a message with its files and calls.
 func (c *Counter) Message(m llm.Message) int {
 	n := perMessage + c.Text(m.Text)
+	for _, f := range m.Files {
+		if n += perMessage + c.Text(f.Words(len(f.Data) > 0)); len(f.Data) > 0 {
+			n += llm.PictureTokens
+		}
+	}
 	if m.Name != "" {
 		n += perName + c.Text(m.Name)
 	}

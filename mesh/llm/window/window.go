@@ -4,15 +4,18 @@
 // oldest turns of a conversation until it fits: always whole turns, from one
 // message of the user to the next, so that no call is parted from its result,
 // and never the last one, however large it is. What is kept is the newest part
-// of the conversation, unchanged and in order.
+// of the conversation, unchanged and in order; of files in it, where that is not enough, as much as
+// has room.
 //
 // Counting is an estimate. Where the provider told what the request before
 // really came to, the estimate is corrected by it.
 //
-// The package has no state. It neither shortens messages nor sums them up.
+// The package has no state. It neither shortens what was said nor sums it up.
 package window
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	"agentmesh/mesh"
@@ -142,14 +145,14 @@ func (b Budget) Fit(count Counter) func(req *llm.Request, last mesh.Usage) (drop
 	return func(req *llm.Request, last mesh.Usage) int { return Trim(b, count, req, last) }
 }
 
-// Trim drops the oldest turns of the request until it fits the budget, and
-// returns how many messages it dropped. last is what the last reply in the
+// Trim drops the oldest turns of the request until it fits the budget, then what is in the
+// files of the last one, and returns how many messages it dropped. last is what the last reply in the
 // request really used, or zero if that is not known: the estimate of
 // everything is then corrected by it. Without it, trimming a second time drops
 // nothing.
 func Trim(b Budget, count Counter, req *llm.Request, last mesh.Usage) (dropped int) {
 	cuts := turns(req.Messages)
-	if len(cuts) == 0 || fitsSurely(b, req, last) {
+	if len(cuts) == 0 && !slices.ContainsFunc(req.Messages, hasFiles) || fitsSurely(b, req, last) {
 		return 0
 	}
 	e := estimate(count, req)
@@ -166,6 +169,9 @@ func Trim(b Budget, count Counter, req *llm.Request, last mesh.Usage) (dropped i
 	}
 	req.Messages = req.Messages[dropped:]
 	req.Settled = max(0, req.Settled-dropped)
+	if left > room {
+		lighten(count, req, int(math.Ceil((left-room)/f)))
+	}
 	return dropped
 }
 
@@ -249,7 +255,7 @@ func (e sizes) correction(b Budget, messages []llm.Message, last mesh.Usage) flo
 // fitsSurely reports whether the request fits even if every byte is a token,
 // so that the usual request need not be counted at all.
 func fitsSurely(b Budget, req *llm.Request, last mesh.Usage) bool {
-	const each = 16 // for what a message, a call or a tool adds
+	const each, mostWords = 16, 1 << 10 // for what a message, a call or a tool adds, and for what is said of a file
 	system := len(req.System)
 	for _, t := range req.Tools {
 		system += each + len(t.Name) + len(t.Description) + len(t.Parameters)
@@ -257,6 +263,11 @@ func fitsSurely(b Budget, req *llm.Request, last mesh.Usage) bool {
 	rest := 0
 	for _, m := range req.Messages {
 		rest += each + len(m.Text) + len(m.Name) + len(m.ToolID) + thoughts(m)
+		for _, f := range m.Files {
+			if rest += mostWords + len(f.Text); len(f.Data) > 0 {
+				rest += llm.PictureTokens
+			}
+		}
 		for _, u := range m.Tools {
 			rest += each + len(u.ID) + len(u.Name) + len(u.Arguments)
 		}

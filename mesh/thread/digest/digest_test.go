@@ -19,8 +19,21 @@ import (
 	"agentmesh/mesh/threadlog"
 )
 
-// What is kept of a long turn is damaged, of another log, in part or away: the task is that of
-// the log always, and what is kept of a deleted thread goes.
+// A counter is a log that counts the events that are read.
+type counter struct {
+	*threadlog.Log
+	events int
+}
+
+func (c *counter) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, limit int) ([]*mesh.Event, error) {
+	events, err := c.Log.Read(ctx, key, after, limit)
+	c.events += len(events)
+	return events, err
+}
+
+// The first reading of a long turn is of all its log, and the second is not. What is kept of it is
+// damaged, of another log, in part or away: the task is that of the log always, and what is kept of a
+// deleted thread goes.
 func TestALongTaskIsThatOfItsLogWhateverIsKept(t *testing.T) {
 	values := mem.Open()
 	kv := state.New(values)
@@ -65,10 +78,14 @@ func TestALongTaskIsThatOfItsLogWhateverIsKept(t *testing.T) {
 		}
 		return n
 	}
-	keeper := digest.New(log, store, slog.New(slog.DiscardHandler))
+	counted := &counter{Log: log}
+	keeper := digest.New(counted, store, slog.New(slog.DiscardHandler))
 	want := task(keeper)
-	if n := chunks(); n != 3 {
-		t.Fatalf("%d chunks are kept", n)
+	if n := chunks(); n != 3 || counted.events <= 3*digest.Every {
+		t.Fatalf("%d chunks are kept of %d events", n, counted.events)
+	}
+	if counted.events = 0; !proto.Equal(want, task(keeper)) || counted.events > 200 {
+		t.Errorf("of what is kept %d events are read again", counted.events)
 	}
 	page, _, err := kv.List(context.WithoutCancel(t.Context()), state.Page{Kind: "thread.digest", Limit: 10})
 	if err != nil {
