@@ -18,7 +18,7 @@ const (
 	rowPlace  = 'o' // tenant, who may read it, agent, state, place: the thread, if the task's id has it not
 	rowTally  = 'u' // tenant, user: a tally
 	rowSum    = 'd' // tenant, user, day, agent, model: a Sum
-	// tenant, user, day, thread: a Sum
+	// tenant, user, day, thread: a Sum.
 	rowThreadSum = 'e'
 )
 

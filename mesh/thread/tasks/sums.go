@@ -28,14 +28,14 @@ type Sum struct {
 	Nanos                                           int64 // billionths of a US dollar
 }
 
-func (s *Sum) parts() [7]*int64 {
+func partsOf(s *Sum) [7]*int64 {
 	return [...]*int64{&s.Replies, &s.Prompt, &s.Completion, &s.Cached, &s.CacheWrite, &s.Unpriced, &s.Nanos}
 }
 
 // Add returns the sum of both.
 func (s Sum) Add(o Sum) Sum {
-	more := o.parts()
-	for i, n := range s.parts() {
+	more := partsOf(&o)
+	for i, n := range partsOf(&s) {
 		if *n += *more[i]; *n < 0 { // more than there is: somebody says what cannot be
 			*n = math.MaxInt64
 		}
@@ -56,7 +56,7 @@ func sumOf(u mesh.Usage) Sum {
 func (s Sum) encode() string {
 	var room [7 * binary.MaxVarintLen64]byte
 	b := room[:0]
-	for _, n := range s.parts() {
+	for _, n := range partsOf(&s) {
 		b = binary.AppendVarint(b, *n)
 	}
 	return string(b)
@@ -65,7 +65,7 @@ func (s Sum) encode() string {
 func (x *Index) sum(row string) (s Sum) {
 	var room [7 * binary.MaxVarintLen64]byte // on the stack
 	b := room[:copy(room[:], row)]
-	for _, n := range s.parts() {
+	for _, n := range partsOf(&s) {
 		v, used := binary.Varint(b)
 		if used <= 0 {
 			x.table.Fail(errRow)
