@@ -210,3 +210,25 @@ func TestDecisionsSayWhatWouldChangeOurMind(t *testing.T) {
 		t.Error("there are no decisions")
 	}
 }
+
+// finding U7: the demo, the mesh and the binary are compiled once, and the README says nothing
+// else: another way to start them would compile all anew, in silence.
+func TestWhatIsStartedIsBuiltOnce(t *testing.T) {
+	for name, wants := range map[string][]string{
+		"../Makefile":  {"\ndemo: build ", "\nrun: build ", "\n\t@.build/mesh demo\n", "\n\t@.build/mesh up\n"},
+		"../README.md": {"\n    make demo ", ".build/mesh chat"},
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s has no %q", name, want)
+			}
+		}
+		if strings.Contains(string(text), "run ./cmd/mesh") {
+			t.Errorf("%s compiles the mesh another way", name)
+		}
+	}
+}
