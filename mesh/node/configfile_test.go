@@ -237,3 +237,16 @@ func FuzzConfig(f *testing.F) {
 		node.Problems(file, none)
 	})
 }
+
+// What stands where a field should may be a secret: of letters alone, too.
+func TestASecretOfLettersIsNoNameOfAField(t *testing.T) {
+	for text, told := range map[string]bool{"gracee": true, "Grace": true, "rateLimit": true, "PKWMLRPNVDBZDNRGLBBNXEDMPN": false} {
+		file := filepath.Join(t.TempDir(), "mesh.yaml")
+		if err := os.WriteFile(file, []byte(text+": 1\n"+text+": 2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := node.LoadConfig(file); err == nil || strings.Contains(err.Error(), text) != told {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -11,8 +11,9 @@ var (
 	unknownField = regexp.MustCompile(`field (.+) not found in type \S+`)
 	quotedText   = regexp.MustCompile("(?s)\\s*(?:`.*`|'[^']{2,}'|\"[^\"]*\")")
 	shownTag     = regexp.MustCompile(`\s*![^\s\x60]*`)
-	fieldName    = regexp.MustCompile(`^[A-Za-z_-]{1,30}$`)
-	usualTags    = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map", "!!timestamp"}
+	// Letters as people write names of fields: keys and tokens of capitals are not told.
+	fieldName = regexp.MustCompile(`^[A-Za-z](?:[a-z_-]|[a-z][A-Z][a-z]){0,29}$`)
+	usualTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map", "!!timestamp"}
 )
 
 // withoutValues takes out of a decoder's message what it cites of the file.
