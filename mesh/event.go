@@ -334,6 +334,7 @@ const (
 	ReasonTimeout     = "TIMEOUT"
 	ReasonModel       = "MODEL_FAILED"   // the agent's language model gave no reply
 	ReasonNeedsModel  = "MODEL_REQUIRED" // the skill is a text for a language model, and the mesh has none
+	ReasonSkill       = "SKILL_FAILED"   // a call of a skill failed that the work was for
 	ReasonHandedOff   = "HANDED_OFF"     // the agent's part ended with a handoff
 	ReasonIllegal     = "INVALID_AGENT_RESPONSE"
 	ReasonApproval    = "APPROVAL_REQUIRED"   // a call waits for the user's yes

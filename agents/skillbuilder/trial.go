@@ -126,7 +126,8 @@ func commandIn(step string, there []*meshv1.Skill) *mesh.SkillCall {
 				continue
 			}
 			_, rest, _ := strings.Cut(step, words[i])
-			return skilltools.CommandOf(name+strings.TrimRight(rest, ".;"), skilltools.SkillOf(s))
+			c, _ := skilltools.CommandOf(name+strings.TrimRight(rest, ".;"), skilltools.SkillOf(s))
+			return c
 		}
 	}
 	return nil

@@ -138,9 +138,10 @@ func (v *view) say(agent, text string, fresh bool) string {
 	} else if v.speaker == "" {
 		v.speaker = speakerName("")
 	}
-	if i := strings.LastIndex(text, "\n\n") + len("\n\n"); len(v.held) > 0 && i >= len("\n\n") {
-		b.WriteString(v.marked(text[:i]) + v.release())
-		text = text[i:]
+	if i := strings.LastIndex(text, "\n\n"); i >= 0 && len(v.held) > 0 {
+		paragraphs := text[:i+len("\n\n")]
+		b.WriteString(v.marked(paragraphs) + v.release())
+		text = text[len(paragraphs):]
 	}
 	b.WriteString(v.marked(text))
 	if v.midline = text != "" && !strings.HasSuffix(text, "\n"); !v.midline {

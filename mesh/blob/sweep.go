@@ -96,8 +96,8 @@ func (s *Store) discard(key mesh.ThreadKey, name string, u *item) error {
 }
 
 // Forget implements retention.Dependent: what threads had that were deleted goes, unless a thread
-// of that id refers to it. While copies are made, which have events that refer to it, or where
-// somebody reads it, it goes later, and another process sees to it if this one dies before.
+// of that id refers to it. While copies are made, which have events that refer to it, or an event
+// is being added that does, it goes later, and another process sees to it if this one dies before.
 func (s *Store) Forget(ctx context.Context, keys []mesh.ThreadKey) error {
 	const op = "blob.Forget"
 	s.mu.Lock()
@@ -156,13 +156,13 @@ func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
 	if sh == nil {
 		sh = &shelf{}
 	}
-	read := false
+	pinned := false
 	for hash, is := range sh.held {
 		if refs[hash] { // of a thread that has begun anew
 			continue
 		}
 		if is.pins > 0 {
-			read = true
+			pinned = true
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.folder(key), hash)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +170,7 @@ func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
 		}
 		s.drop(key, hash)
 	}
-	if read {
+	if pinned {
 		return s.late(key)
 	}
 	if err := os.Remove(filepath.Join(s.folder(key), lateName)); err != nil && !errors.Is(err, fs.ErrNotExist) {

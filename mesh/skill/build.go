@@ -32,6 +32,10 @@ type Draft struct {
 	RequiresApproval bool
 }
 
+// AskedBefore stands below the steps of a page whose user is asked before each call of its skill,
+// which the mesh sees to.
+const AskedBefore = "The user is asked before each call."
+
 // maxSteps bounds steps, triggers and tags of a draft, each.
 const maxSteps = 50
 
@@ -121,7 +125,7 @@ func (d *Draft) page(s *Skill) string {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, strings.TrimSpace(step))
 	}
 	if s.Asks() {
-		b.WriteString("\nThe user is asked before each call.\n")
+		b.WriteString("\n" + AskedBefore + "\n")
 	}
 	if len(d.Triggers) > 0 {
 		b.WriteString("\n## When to use\n\n")

@@ -18,28 +18,41 @@ const metaSteps = "steps"
 
 var (
 	behavior    = regexp.MustCompile(`(?ms)^## Behavior\s*\n(.*?)(?:^## |\z)`)
-	numbered    = regexp.MustCompile("(?m)^\\d+\\. +`?(.*?)`? *$")
+	numbered    = regexp.MustCompile("^\\d+\\. +`?(.*?)`?$")
 	placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
 )
 
 // withSteps adds to a template the calls that its page says, each {"skill", "arguments"}, with the
-// arguments of this call in place of {parameter}. It adds nothing where a step is anything else than
-// a command of a skill that is code: such a page is for a model to read.
+// arguments of this call in place of {parameter}. It adds nothing where something else stands among
+// the steps than commands of skills that are code: such a page is for a model to read.
 func (t *Tools) withSteps(ctx context.Context, r *skill.Result) *skill.Result {
+	if !r.Template() {
+		return r
+	}
 	section := behavior.FindStringSubmatch(r.Content)
-	if !r.Template() || section == nil {
+	if section == nil {
 		return r
 	}
 	given, _ := r.Metadata["arguments"].(map[string]any)
 	var steps []map[string]any
-	for _, step := range numbered.FindAllStringSubmatch(section[1], -1) {
+	for line := range strings.Lines(section[1]) {
+		if line = strings.TrimSpace(line); line == "" || line == skill.AskedBefore {
+			continue
+		}
+		step := numbered.FindStringSubmatch(line)
+		if step == nil {
+			return r
+		}
 		name, _, _ := strings.Cut(step[1], " ")
 		s, err := t.lookup(ctx, name)
 		if err != nil || s.Handler == "" {
 			return r
 		}
-		c := CommandOf(step[1], s)
-		if c == nil || !filled(c.Arguments, given) {
+		c, whole := CommandOf(step[1], s)
+		if c == nil || !whole {
+			return r
+		}
+		if _, ok := filled(c.Arguments, given); !ok {
 			return r
 		}
 		steps = append(steps, map[string]any{"skill": c.Skill, "arguments": c.Arguments})
@@ -50,14 +63,14 @@ func (t *Tools) withSteps(ctx context.Context, r *skill.Result) *skill.Result {
 	return r
 }
 
-// CommandOf is the call of the skill that a line is in the language of commands; nil if it is
-// none.
-func CommandOf(line string, s *skill.Skill) *mesh.SkillCall {
+// CommandOf is the call of the skill that a line is in the language of commands, nil if it is
+// none, and whether each word of the line belongs to it.
+func CommandOf(line string, s *skill.Skill) (call *mesh.SkillCall, whole bool) {
 	c, err := command.Parse(line)
-	if err != nil || c.Discovery() || c.Skill != s.Name || len(c.Stray) > 0 {
-		return nil
+	if err != nil || c.Discovery() || c.Skill != s.Name {
+		return nil, false
 	}
-	return &mesh.SkillCall{Skill: s.Name, Arguments: plainArgs(command.Args(c.Flags, s)), Source: mesh.SourceRun}
+	return &mesh.SkillCall{Skill: s.Name, Arguments: plainArgs(command.Args(c.Flags, s)), Source: mesh.SourceRun}, len(c.Stray) == 0
 }
 
 // plainArgs are the arguments in the types that JSON knows; nil if they have no such form.
@@ -68,31 +81,47 @@ func plainArgs(args map[string]any) (plain map[string]any) {
 	return plain
 }
 
-// filled puts what was given in place of each {parameter}, and leaves out what is such a place
-// alone and was not given. It reports whether nothing is missing within a text.
-func filled(args, given map[string]any) bool {
-	for name, v := range args {
-		said, ok := v.(string)
-		if !ok {
-			continue
-		}
-		if m := placeholder.FindString(said); m == said && m != "" {
-			if value, ok := given[m[1:len(m)-1]]; ok {
-				args[name] = value
-			} else {
-				delete(args, name)
-			}
-			continue
+// filled puts what was given in place of each {parameter} of the value. A place that is a value
+// alone and was not given is none: nil. It reports whether nothing is missing within a text.
+func filled(value any, given map[string]any) (any, bool) {
+	switch v := value.(type) {
+	case string:
+		if m := placeholder.FindString(v); m == v && m != "" {
+			return given[m[1:len(m)-1]], true
 		}
 		all := true
-		args[name] = placeholder.ReplaceAllStringFunc(said, func(m string) string {
+		return placeholder.ReplaceAllStringFunc(v, func(m string) string {
 			value, ok := given[m[1:len(m)-1]]
 			all = all && ok
 			return fmt.Sprint(value)
-		})
-		if !all {
-			return false
+		}), all
+	case []any:
+		out := []any{}
+		for _, item := range v {
+			one, ok := filled(item, given)
+			if !ok {
+				return nil, false
+			}
+			if several, is := one.([]any); is { // the list that was given
+				out = append(out, several...)
+			} else if one != nil {
+				out = append(out, one)
+			}
+		}
+		if len(out) == 0 {
+			return nil, true
+		}
+		return out, true
+	case map[string]any:
+		for name, item := range v {
+			one, ok := filled(item, given)
+			if !ok {
+				return nil, false
+			}
+			if v[name] = one; one == nil {
+				delete(v, name)
+			}
 		}
 	}
-	return true
+	return value, true
 }

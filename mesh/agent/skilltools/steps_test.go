@@ -32,6 +32,12 @@ func TestTheStepsOfAPageAreKnownWhereAllAreCommands(t *testing.T) {
 		"a number":           {"1. tasks.create --title x --priority {level}", args{"title": "x", "level": 2}, create(args{"title": "x", "priority": 2.0})},
 		"not given":          {"1. tasks.create --title x --priority {level}", args{"title": "x"}, create(args{"title": "x"})},
 		"missing in a text":  {`1. tasks.create --title "Call {level}"`, args{"title": "x"}, nil},
+		"in a list":          {"1. mail.many --to {title} ann", args{"title": "bob"}, []any{args{"skill": "mail.many", "arguments": args{"to": []any{"bob", "ann"}}}}},
+		"a list":             {"1. mail.many --to {who}", args{"who": []any{"bob", "ann"}}, []any{args{"skill": "mail.many", "arguments": args{"to": []any{"bob", "ann"}}}}},
+		"no list":            {"1. mail.many --to {who} --text x", nil, []any{args{"skill": "mail.many", "arguments": args{"text": "x"}}}},
+		"words between":      {"1. tasks.create --title x\n\nIf that fails, stop.\n\n2. mail.send --to bob", nil, nil},
+		"a step goes on":     {"1. tasks.create --title x\n   unless there is one", nil, nil},
+		"the user is asked":  {"1. tasks.create --title x\n\nThe user is asked before each call.", nil, create(args{"title": "x"})},
 		"not a parameter":    {`1. tasks.create --title "Call {"`, nil, create(args{"title": "Call {"})},
 		"words":              {"1. Say hello", nil, nil},
 		"words among them":   {"1. tasks.create --title x\n2. Say hello", nil, nil},
@@ -45,7 +51,8 @@ func TestTheStepsOfAPageAreKnownWhereAllAreCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := agenttest.NewDesk(t, skilltools.FaceUseSkill, scripted.Say("done"))
-			d.Node.AddSkill(t, "---\nname: team.errand\ndescription: Runs it.\nparameters:\n  - {name: title, type: string}\n  - {name: level, type: integer}\n---\n# Errand\n\n## Behavior\n\n"+tt.steps+"\n")
+			d.Node.AddSkill(t, "---\nname: mail.many\ndescription: Sends to many.\nhandler: mail.send\nparameters:\n  - {name: to, type: array}\n  - {name: text}\n---\n# Many\n")
+			d.Node.AddSkill(t, "---\nname: team.errand\ndescription: Runs it.\nparameters:\n  - {name: title, type: string}\n  - {name: level, type: integer}\n  - {name: who, type: array}\n---\n# Errand\n\n## Behavior\n\n"+tt.steps+"\n")
 			h := order(d, agent.SkillCall{Skill: "team.errand", Arguments: tt.args, Source: mesh.SourceRun})
 			if h.Err != nil || len(d.Model.Requests()) != 1 {
 				t.Fatalf("ended with %v after %d requests", h.Err, len(d.Model.Requests()))

@@ -58,7 +58,9 @@ func (g *gateway) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		inner := r.WithContext(context.WithValue(r.Context(), metadataKey{}, md))
-		inner.URL = withoutEmpty(r.URL)
+		at := *r.URL
+		at.RawQuery = withoutEmpty(at.RawQuery)
+		inner.URL = &at
 		b, code, bad := g.readBody(w, inner)
 		if bad != nil {
 			g.fail(w, code, bad)

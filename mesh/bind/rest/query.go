@@ -3,7 +3,6 @@ package rest
 import (
 	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,15 +63,17 @@ func (q queries) unknown(r *http.Request) *status.Status {
 	return nil
 }
 
-// withoutEmpty is the URL without the parameters that have no value, as of a form of which not
+// withoutEmpty is the query without the parameters that have no value, as of a form of which not
 // all was filled in: each field is what it is by default then, where grpc-gateway would look for
-// a number.
-func withoutEmpty(u *url.URL) *url.URL {
-	given := u.Query()
-	maps.DeleteFunc(given, func(_ string, values []string) bool { return strings.Join(values, "") == "" })
-	out := *u
-	out.RawQuery = given.Encode()
-	return &out
+// a number. What is no query stays, for grpc-gateway to refuse.
+func withoutEmpty(query string) string {
+	if query == "" {
+		return query
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		_, value, _ := strings.Cut(pair, "=")
+		return value == ""
+	}), "&")
 }
 
 // has reports whether the message has the field, by the names of the proto or of JSON.

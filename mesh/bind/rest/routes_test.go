@@ -218,6 +218,9 @@ func TestAParameterWithoutAValueIsAsIfItWereNotThere(t *testing.T) {
 	if tried < 60 {
 		t.Errorf("only %d were tried", tried)
 	}
+	for _, query := range []string{"pageSize=%zz", "pageSize=&pageSize=x", "pageToken=;"} {
+		s.errorOf(s.do("GET", "/tasks?"+query, ""), 400, "INVALID_ARGUMENT")
+	}
 }
 
 func TestWhatIsNotThereIsNamed(t *testing.T) {

@@ -80,8 +80,8 @@ func (m *Model) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ch
 		case r.declined:
 			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Canceled, Op: "offline.Generate", Reason: mesh.ReasonDeclined, Detail: text})
 			return
-		case r.failed:
-			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Precondition, Op: "offline.Generate", Reason: mesh.ReasonNeedsModel, Detail: text})
+		case r.failed != "":
+			yield(llm.Chunk{}, &mesh.Error{Code: mesh.Precondition, Op: "offline.Generate", Reason: r.failed, Detail: text})
 			return
 		case r.ask:
 			yield(llm.Chunk{Done: &llm.Done{Finish: llm.FinishAsk, Ask: text, Model: ModelName}}, nil)
@@ -114,9 +114,9 @@ var fenceOfCommands = regexp.MustCompile("(`{3,})cmd")
 type reply struct {
 	text     string
 	calls    []toolCall
-	ask      bool // the text asks the user
-	declined bool // the text is why the work was left
-	failed   bool // the text is what could not be done
+	ask      bool   // the text asks the user
+	declined bool   // the text is why the work was left
+	failed   string // why the text is what could not be done, as of [mesh.ReasonSkill]; "" if it is not
 }
 
 type toolCall struct {

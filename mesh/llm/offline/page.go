@@ -3,6 +3,8 @@ package offline
 import (
 	"encoding/json"
 	"slices"
+
+	"agentmesh/mesh"
 )
 
 // carryOut makes the calls that the page of a skill says. It fails where the page is for a model
@@ -12,11 +14,13 @@ func carryOut(t *turn) reply {
 	p := t.about.Page
 	_, steps := pageOf(p.Metadata)
 	if len(steps) == 0 {
-		return reply{text: needsModel(p.Skill), failed: true}
+		return reply{text: needsModel(p.Skill), failed: mesh.ReasonNeedsModel}
 	}
 	t.steps = steps
 	r, w := t.work()
-	r.failed = w == nil || len(r.calls) == 0 && !r.ask && !r.declined && slices.ContainsFunc(w.all(), func(s *step) bool { return !w.did(s) })
+	if w == nil || len(r.calls) == 0 && !r.ask && !r.declined && slices.ContainsFunc(w.all(), func(s *step) bool { return !w.did(s) }) {
+		r.failed = mesh.ReasonSkill
+	}
 	return r
 }
 

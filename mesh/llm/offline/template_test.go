@@ -2,6 +2,7 @@ package offline_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,6 +52,14 @@ func carry(t *testing.T, metadata string, ends ...string) (calls []string, text 
 	}
 }
 
+func reason(err error) string {
+	var e *mesh.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
 // finding U8: a page whose steps are commands is carried out without a model; of any other one
 // nothing is done, whatever words it has, and the execution fails, as where a step does.
 func TestAPageIsCarriedOutByItsCommandsOrFails(t *testing.T) {
@@ -61,18 +70,18 @@ func TestAPageIsCarriedOutByItsCommandsOrFails(t *testing.T) {
 		ends     []string
 		calls    []string
 		says     []string
-		fails    bool
+		fails    string
 	}{
-		"words":                {`{"requires_interpretation":true}`, nil, nil, []string{"workflows.greet", "nothing was done", "MESH_LLM_URL"}, true},
-		"no metadata":          {"", nil, nil, []string{"nothing was done"}, true},
-		"commands":             {fmt.Sprintf(steps, "mail.send"), []string{"Two events.", "Sent."}, both, []string{"Two events.\n\nSent."}, false},
-		"a step fails":         {fmt.Sprintf(steps, "mail.send"), []string{"!no such calendar"}, both[:1], []string{"no such calendar", "did not get to mail.send"}, true},
-		"the last fails":       {fmt.Sprintf(steps, "mail.send"), []string{"Two events.", "!no such mailbox"}, both, []string{"Two events.", "no such mailbox"}, true},
-		"a skill is not there": {fmt.Sprintf(steps, "mail.forward"), nil, nil, []string{"mail.forward"}, true},
+		"words":                {`{"requires_interpretation":true}`, nil, nil, []string{"workflows.greet", "nothing was done", "MESH_LLM_URL"}, mesh.ReasonNeedsModel},
+		"no metadata":          {"", nil, nil, []string{"nothing was done"}, mesh.ReasonNeedsModel},
+		"commands":             {fmt.Sprintf(steps, "mail.send"), []string{"Two events.", "Sent."}, both, []string{"Two events.\n\nSent."}, ""},
+		"a step fails":         {fmt.Sprintf(steps, "mail.send"), []string{"!no such calendar"}, both[:1], []string{"no such calendar", "did not get to mail.send"}, mesh.ReasonSkill},
+		"the last fails":       {fmt.Sprintf(steps, "mail.send"), []string{"Two events.", "!no such mailbox"}, both, []string{"Two events.", "no such mailbox"}, mesh.ReasonSkill},
+		"a skill is not there": {fmt.Sprintf(steps, "mail.forward"), nil, nil, []string{"mail.forward"}, mesh.ReasonSkill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, text, err := carry(t, tt.metadata, tt.ends...)
-			if fmt.Sprint(calls) != fmt.Sprint(tt.calls) || mesh.IsCode(err, mesh.Precondition) != tt.fails || err != nil && !tt.fails {
+			if fmt.Sprint(calls) != fmt.Sprint(tt.calls) || reason(err) != tt.fails || mesh.IsCode(err, mesh.Precondition) != (err != nil) {
 				t.Errorf("made %q, ended with %v", calls, err)
 			}
 			for _, want := range tt.says {

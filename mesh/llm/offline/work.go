@@ -55,7 +55,9 @@ func (t *turn) work() (reply, *work) {
 	}
 	r = w.report()
 	r.declined = t.ended && t.serves && slices.ContainsFunc(w.all(), func(s *step) bool { return !w.did(s) })
-	r.failed = t.serves && slices.ContainsFunc(w.all(), func(s *step) bool { return s.part == partForModel })
+	if t.serves && slices.ContainsFunc(w.all(), func(s *step) bool { return s.part == partForModel }) {
+		r.failed = mesh.ReasonNeedsModel
+	}
 	return r, w
 }
 
