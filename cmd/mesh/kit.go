@@ -230,8 +230,8 @@ func (k *kit) watch(alarms *alarm.Set) {
 			for _, p := range problems[:min(len(problems), maxNamed)] {
 				all = append(all, p.Path+" "+p.Detail)
 			}
-			if more := len(problems) - maxNamed; more > 0 {
-				all = append(all, fmt.Sprintf("and %d more, which the log names", more))
+			if len(problems) > 1 {
+				all[0] = fmt.Sprintf("%d documents, all of which the log names: ", len(problems)) + all[0]
 			}
 			err = errors.New(strings.Join(all, "; "))
 		}

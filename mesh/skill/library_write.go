@@ -134,7 +134,7 @@ func (l *Library) sweep() error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	left, err := fs.Glob(root.FS(), "*/*/.*.new")
+	left, err := fs.Glob(root.FS(), "*/*/.*.md.*.new")
 	for _, name := range left {
 		if info, gone := root.Lstat(name); gone == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandoned {
 			err = errors.Join(err, root.Remove(name))

@@ -381,9 +381,9 @@ func TestLibrary_Find_knowsWhatAnotherProcessHasJustCreated(t *testing.T) {
 // is nobody's, and may have what a user has erased since. One that is being written stays, and so
 // does what people have there.
 func TestWhatWasLeftHalfWrittenIsRemoved(t *testing.T) {
-	s := library(t, map[string]string{"@acme/workflows/.old.md.ABC.new": alert, "@acme/workflows/.now.md.ABC.new": alert, "@acme/workflows/.notes": "mine", "@acme/.x.new": "mine"})
+	s := library(t, map[string]string{"@acme/workflows/.old.md.ABC.new": alert, "@acme/workflows/.now.md.ABC.new": alert, "@acme/workflows/.notes": "mine", "@acme/workflows/.x.new": "mine"})
 	long := time.Now().Add(-time.Hour)
-	for _, name := range []string{"@acme/workflows/.old.md.ABC.new", "@acme/workflows/.notes", "@acme/.x.new"} {
+	for _, name := range []string{"@acme/workflows/.old.md.ABC.new", "@acme/workflows/.notes", "@acme/workflows/.x.new"} {
 		if err := os.Chtimes(s.path(name), long, long); err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +391,7 @@ func TestWhatWasLeftHalfWrittenIsRemoved(t *testing.T) {
 	if _, err := skill.OpenLibrary(skill.LibraryOptions{TenantDir: s.tenants}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{s.path("@acme/.x.new"), s.path("@acme/workflows/.notes"), s.path("@acme/workflows/.now.md.ABC.new")}
+	want := []string{s.path("@acme/workflows/.notes"), s.path("@acme/workflows/.now.md.ABC.new"), s.path("@acme/workflows/.x.new")}
 	if diff := cmp.Diff(want, all(t, s.tenants)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentmesh/mesh/skill"
 	"agentmesh/skills/knowledge"
 )
 
@@ -194,19 +196,28 @@ func TestSearch_survivesFilesThatAreMadeToHarm(t *testing.T) {
 		"bomb.pdf": pdfOf("BT /F1 12 Tf (" + strings.Repeat(" ", 4<<20) + ") Tj ET"),
 		"scan.pdf": pdfOf("q Q"), "old.doc": []byte("zebra"), "big.md": bytes.Repeat([]byte("zebra "), 400_000), "latin.md": []byte("caf\xe9"),
 	}
+	good := map[string]bool{"good.md": true, "titles.md": true, "titles.html": true, "quiet.html": true}
+	files["titles.md"] = []byte("# t\n## " + strings.Repeat("a", 1<<20) + "\n" + strings.Repeat("### b\nc\n", 100_000))
+	files["titles.html"] = []byte("<title>" + strings.Repeat("a", 1<<20) + "</title>" + strings.Repeat("<h2>b</h2>c", 20_000))
+	files["quiet.html"] = []byte("<header><nav>menu</header><p>quagga</p>" + strings.Repeat("<nav>", 100_000) + strings.Repeat("</nav>", 100_000))
+	files["menu.html"] = []byte("<nav>zebra")
+	files["bad\xe9.doc"] = []byte("zebra")
 	ix := reading(t, files)
 	if got := search(t, ix, "zebra"); len(got) != 1 {
 		t.Errorf("found %q", got)
 	}
+	if got := search(t, ix, "quagga"); len(got) != 1 {
+		t.Errorf("of a page whose elements do not end in order is found %q", got)
+	}
 	problems, err := ix.Problems(t.Context())
 	told := map[string]bool{}
 	for _, p := range problems {
-		if told[p.Path] = p.Detail != ""; len(p.Detail) > 300 {
+		if told[p.Path] = p.Detail != ""; len(p.Detail) > 300 || !utf8.ValidString(p.Path) {
 			t.Errorf("%s %s", p.Path, p.Detail)
 		}
 	}
 	for name := range files {
-		if name != "good.md" && !told[name] {
+		if !good[name] && !told[skill.Visible(name)] {
 			t.Errorf("%s is left out in silence: %v, %v", name, problems, err)
 		}
 	}

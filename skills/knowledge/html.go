@@ -60,18 +60,30 @@ func readHTML(_ context.Context, _ *Index, file string, data []byte) (*document,
 		return nil, nil
 	}
 	p.paragraph()
-	return p.document(file), nil
+	doc := p.document(file)
+	if len(doc.sections) == 0 {
+		return nil, errors.New("has no text outside of its menus and scripts, or not all of its elements end; mend it, or save it in another format")
+	}
+	return doc, nil
 }
+
+// maxQuiet is how deep elements nest that are left out; of deeper ones the end is not looked for.
+const maxQuiet = 200
 
 func (p *page) token(t html.Token) {
 	switch {
 	case t.Type == html.TextToken:
 		p.say(t.Data)
 	case t.Type == html.StartTagToken && noise[t.DataAtom]:
-		p.quiet = append(p.quiet, t.DataAtom)
+		if len(p.quiet) < maxQuiet {
+			p.quiet = append(p.quiet, t.DataAtom)
+		}
 	case len(p.quiet) > 0:
-		if n := len(p.quiet) - 1; t.Type == html.EndTagToken && t.DataAtom == p.quiet[n] {
-			p.quiet = p.quiet[:n]
+		for n := len(p.quiet) - 1; n >= 0 && t.Type == html.EndTagToken; n-- {
+			if p.quiet[n] == t.DataAtom { // what is open within it ends with it
+				p.quiet = p.quiet[:n]
+				break
+			}
 		}
 	case t.Type == html.StartTagToken || t.Type == html.SelfClosingTagToken:
 		p.open(t)

@@ -128,13 +128,16 @@ func (ix *Index) run() {
 	skill.Follow(ix.ctx, skill.Followed{What: "documents", Poll: poll, Logger: ix.opts.Logger, Read: func(ctx context.Context, _ []string, _ bool, entered func(string)) (away []string) {
 		err := ix.refresh(ctx, entered)
 		if err != nil && ctx.Err() == nil {
-			ix.lost(ctx)
+			ix.lost(ctx, err)
 			away = []string{ix.opts.Dir}
 		}
-		if first {
-			first, ix.err = false, err
-			made()
+		ix.mu.Lock()
+		if ix.err = nil; err != nil && first {
+			ix.err = mesh.Errorf(mesh.Unavailable, "knowledge.run", "The documents cannot be read yet; try again: %w", err)
 		}
+		first = first && err != nil
+		ix.mu.Unlock()
+		made()
 		return away
 	}})
 }
@@ -144,6 +147,8 @@ func (ix *Index) ready(ctx context.Context) error {
 	ix.Prepare()
 	select {
 	case <-ix.built:
+		ix.mu.RLock()
+		defer ix.mu.RUnlock()
 		return ix.err
 	case <-ctx.Done():
 		return mesh.Wrap("knowledge.ready", ctx.Err())

@@ -29,6 +29,9 @@ const (
 
 var errNoPDF = errors.New("is no PDF file that can be read; print it into a PDF file anew, or save it in another format")
 
+// errNoProcess says nothing of the file.
+var errNoProcess = errors.New("is a PDF file, for which no process could be started; it is tried again")
+
 // pdfText is what the process says of a file.
 type pdfText struct {
 	Title string   `json:"title"`
@@ -56,6 +59,8 @@ func readPDF(ctx context.Context, ix *Index, file string, data []byte) (*documen
 		return nil, ctx.Err()
 	case out.full:
 		return nil, errBomb
+	case err != nil && !errors.As(err, new(*exec.ExitError)):
+		return nil, fmt.Errorf("%w: %w", errNoProcess, err)
 	case err != nil || json.Unmarshal(out.Bytes(), &said) != nil:
 		return nil, errNoPDF
 	}

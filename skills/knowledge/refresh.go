@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
@@ -21,6 +22,7 @@ const (
 	maxFile  = 2 << 20  // bytes of a file that is text, HTML too
 	maxPaper = 32 << 20 // bytes of any other file
 	maxText  = 8 << 20  // bytes of text in one
+	maxTitle = 300      // bytes of a title or a heading, which each section has again
 	batch    = 300      // sections that are indexed together; searches wait meanwhile
 )
 
@@ -57,9 +59,16 @@ type document struct {
 }
 
 // refresh reads what has changed in the folder. It calls entered, unless it is nil, with the
-// path on disk of each folder before it is read. When the error is not nil, the folder itself cannot be read
-// and the index is as it was.
-func (ix *Index) refresh(ctx context.Context, entered func(dir string)) error {
+// path on disk of each folder before it is read. When the error is not nil, the folder itself cannot
+// be read, and what was read of it before stays until it can: all of it is read again then.
+func (ix *Index) refresh(ctx context.Context, entered func(dir string)) (err error) {
+	defer func() {
+		if err != nil { // some of it may not be in the index
+			for _, r := range ix.files {
+				r.stamp, r.seen = "", false
+			}
+		}
+	}()
 	w := walk{ix: ix, entered: entered}
 	if err := w.all(ctx); err != nil {
 		return err
@@ -90,17 +99,21 @@ func (ix *Index) refresh(ctx context.Context, entered func(dir string)) error {
 	return nil
 }
 
-// lost tells that the folder cannot be read any more.
-func (ix *Index) lost(ctx context.Context) {
+// lost tells why the folder cannot be read any more.
+func (ix *Index) lost(ctx context.Context, err error) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.report(ctx, []skill.Problem{{Path: ".", Detail: "the folder cannot be read, and what was read of it before is searched; check that it exists and its permissions"}})
+	ix.report(ctx, []skill.Problem{{Path: ".", Detail: "the folder cannot be read (" + cleanReason(err) + "), and what was read of it before is searched; check that it exists and its permissions"}})
 }
 
 // report makes these the problems that there are. The caller holds mu.
 func (ix *Index) report(ctx context.Context, problems []skill.Problem) {
+	known := make(map[skill.Problem]bool, len(ix.problems))
+	for _, p := range ix.problems {
+		known[p] = true
+	}
 	for _, p := range problems {
-		if !slices.Contains(ix.problems, p) {
+		if !known[p] {
 			ix.opts.Logger.WarnContext(ctx, "a document cannot be searched", "path", p.Path, "because", p.Detail)
 		}
 	}
@@ -120,7 +133,7 @@ type walk struct {
 }
 
 func (w *walk) problem(file, why string) {
-	w.problems = append(w.problems, skill.Problem{Path: file, Detail: why})
+	w.problems = append(w.problems, skill.Problem{Path: cleanReason(errors.New(file)), Detail: why})
 }
 
 func (w *walk) all(ctx context.Context) error {
@@ -222,14 +235,17 @@ func (w *walk) stamp(file string, f format) (stamp, problem string) {
 // read puts the sections of a file into the index, or notes why there are none.
 func (w *walk) read(ctx context.Context, file string, f format, r *record) {
 	data, err := fs.ReadFile(w.ix.fsys, file)
-	if err != nil {
-		r.problem = "cannot be read; check its permissions"
+	if err != nil { // mended permissions change neither size nor time
+		r.stamp, r.problem = "", "cannot be read; check its permissions"
 		return
 	}
 	doc, err := f.read(ctx, w.ix, file, data)
 	switch {
 	case ctx.Err() != nil: // it says nothing of the file
 		r.stamp = ""
+		return
+	case errors.Is(err, errNoProcess):
+		r.stamp, r.problem = "", cleanReason(err)
 		return
 	case err != nil:
 		r.problem = cleanReason(err)
@@ -238,11 +254,30 @@ func (w *walk) read(ctx context.Context, file string, f format, r *record) {
 		return
 	}
 	r.searched = true
-	for i, s := range doc.sections {
+	title := mesh.Clip(doc.title, maxTitle)
+	for i, s := range cut(doc.sections) {
 		w.ix.last++
-		d := textindex.Doc{ID: id(file, s.line, i), Texts: []string{doc.title, s.heading, s.body}, Factor: 1, Data: tag(w.ix.last, doc.paged)}
+		d := textindex.Doc{ID: id(file, s.line, i), Texts: []string{title, s.heading, s.body}, Factor: 1, Data: tag(w.ix.last, doc.paged)}
 		w.changes.Put, r.sections = append(w.changes.Put, d), append(r.sections, d.ID)
 	}
+}
+
+// cut bounds sections in which nothing is to be cut at, as a page that is all one line.
+func cut(sections []section) (all []section) {
+	const most = 4 * maxSection
+	for _, s := range sections {
+		for len(s.body) > most {
+			n := most
+			for n > most-utf8.UTFMax && !utf8.RuneStart(s.body[n]) {
+				n--
+			}
+			head := s
+			head.body = s.body[:n]
+			all, s.body = append(all, head), s.body[n:]
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // cleanReason is why a file is not read, in one line.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"agentmesh/mesh"
 )
 
 // A section is the text between two headings.
@@ -93,6 +95,7 @@ func (s *splitter) take(number int, line string) {
 
 func (s *splitter) begin(number, level int, text string) {
 	s.end()
+	text = mesh.Clip(text, maxTitle)
 	if level == 1 && s.title == "" {
 		s.title = text
 	}
