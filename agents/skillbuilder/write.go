@@ -3,7 +3,6 @@ package skillbuilder
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -81,9 +80,10 @@ func draftOf(source string) (draft, bool) {
 	for _, part := range strings.Split(sk.Body, "\n## ") {
 		head, text, _ := strings.Cut(part, "\n")
 		for line := range strings.Lines(text) {
-			switch line = strings.TrimSpace(line); {
-			case head == "Behavior" && numbered.MatchString(line):
-				d.Steps = append(d.Steps, numbered.ReplaceAllString(line, ""))
+			line = strings.TrimSpace(line)
+			switch step, is := skill.Step(line); {
+			case head == "Behavior" && is:
+				d.Steps = append(d.Steps, step)
 			case head == "When to use" && strings.HasPrefix(line, "- "):
 				d.Triggers = append(d.Triggers, line[2:])
 			}
@@ -92,9 +92,6 @@ func draftOf(source string) (draft, bool) {
 	again, err := d.build(sk.Author, sk.Created)
 	return d, err == nil && string(again.Source) == source
 }
-
-// numbered begins a step of a page.
-var numbered = regexp.MustCompile(`^\d+\. `)
 
 // causedAt is the step whose answer the field comes from; Testing, where everything can be
 // changed, if it comes from none.

@@ -167,11 +167,12 @@ func (a *app) agentConfig(o agentRun, token bool) (cfg node.Config, err error) {
 	if o.given("data") || cfg.Data == "" {
 		cfg.Data = o.data
 	}
-	if o.given("docs") || cfg.Docs == "" {
+	switch {
+	case o.given("docs"):
 		cfg.Docs = o.docs
-	}
-	if o.given("docs") {
 		cfg.SetBy("docs", "--docs")
+	case cfg.Docs == "":
+		cfg.Docs = o.docs
 	}
 	if token && cfg.SharedData == nil { // where it goes, users are known
 		cfg.SharedData = []string{}

@@ -51,31 +51,29 @@ func (c *client) enclose(ctx context.Context, thread, name string) (*a2apb.Part,
 // cards, before a byte of them is uploaded. Who gets the message is for the mesh to say, which
 // judges it then.
 func (c *client) taken(ctx context.Context, agent string, files []string) error {
+	files = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return typeOf(name) == "" })
+	if len(files) == 0 {
+		return nil
+	}
+	agents, err := c.agents.ListAgents(c.call(ctx, ""), &meshv1.ListAgentsRequest{})
+	if err != nil {
+		return err
+	}
 	var modes []string
-	for i, name := range files {
-		kind := typeOf(name)
-		if kind == "" {
+	for _, a := range agents.GetAgents() {
+		if agent != "" && a.GetName() != agent {
 			continue
 		}
-		if i == 0 || modes == nil {
-			agents, err := c.agents.ListAgents(c.call(ctx, ""), &meshv1.ListAgentsRequest{})
-			if err != nil {
-				return err
-			}
-			for _, a := range agents.GetAgents() {
-				if agent != "" && a.GetName() != agent {
-					continue
-				}
-				e := registry.Entry{Card: a.GetCard(), Builtin: a.GetBuiltin()}
-				if !e.SaysInput() { // it judges for itself, and may have the conversation
-					return nil
-				}
-				modes = append(modes, e.InputModes()...)
-			}
-			slices.Sort(modes)
-			modes = slices.Compact(modes)
+		e := registry.Entry{Card: a.GetCard(), Builtin: a.GetBuiltin()}
+		if !e.SaysInput() { // it judges for itself, and may have the conversation
+			return nil
 		}
-		if len(modes) > 0 && !slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, kind) }) {
+		modes = append(modes, e.InputModes()...)
+	}
+	slices.Sort(modes)
+	modes = slices.Compact(modes)
+	for _, name := range files {
+		if kind := typeOf(name); len(modes) > 0 && !slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, kind) }) {
 			return mesh.InvalidField("mesh.send", "--file", "%s is %s, which no agent takes; they take %s", name, kind, strings.Join(modes, ", "))
 		}
 	}

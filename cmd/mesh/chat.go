@@ -263,7 +263,7 @@ func (c *chat) follow(ctx context.Context, t *turn) error {
 				return c.endTurn(ctx, t, v, stop.asked)
 			}
 			err = f.update(u)
-		case l := <-c.typed():
+		case l := <-c.typing():
 			err = f.typed(ctx, l)
 		case <-c.app.interrupts:
 			err = f.interrupt()

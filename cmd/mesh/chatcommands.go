@@ -188,26 +188,40 @@ const (
 	recappedBytes = 4000
 )
 
-// recap shows a person what was said before in the thread, up to the turn that is open.
-func (c *chat) recap(ctx context.Context, open string) error {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	var said []*fold.Line
+// saidIn are the messages with a text that the events, the last ones of a thread, have, but for
+// what the open turn says, which is shown when it is followed.
+func saidIn(events []*meshv1.Event, open string) (said []*fold.Line) {
 	known := map[*fold.Line]bool{}
 	var t fold.Transcript
-	for ev, err := range c.client.events(ctx, c.thread, true) {
-		if err != nil {
-			return err
-		}
-		// What the open turn says is shown when it is followed.
+	for _, ev := range events {
 		if l := t.Apply(decoded(ev)); l != nil && !known[l] && l.Reply == nil && (string(l.Turn) != open || l.Agent() == "") {
 			known[l] = true
 			said = append(said, l)
 		}
 	}
-	said = slices.DeleteFunc(said, func(l *fold.Line) bool { return strings.TrimSpace(l.Utterance().Text) == "" })
+	return slices.DeleteFunc(said, func(l *fold.Line) bool { return strings.TrimSpace(l.Utterance().Text) == "" })
+}
+
+// recap shows a person what was said before in the thread, up to the turn that is open.
+func (c *chat) recap(ctx context.Context, open string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var events []*meshv1.Event
+	var said []*fold.Line
+	for more := true; more && len(said) <= recapped; {
+		req := &meshv1.ReadThreadRequest{ThreadId: c.thread, Limit: 1000, Brief: true, Tail: true}
+		if len(events) > 0 {
+			req.BeforeSeq = events[0].GetSeq()
+		}
+		resp, err := c.client.threads.ReadThread(c.client.call(ctx, c.thread), req)
+		if err != nil {
+			return err
+		}
+		events = append(resp.GetEvents(), events...)
+		more, said = resp.GetMore() && len(resp.GetEvents()) > 0, saidIn(events, open)
+	}
 	if more := len(said) - recapped; more > 0 {
-		c.tell(fmt.Sprintf("· %d messages more; 'mesh threads show %s' prints all\n", more, c.thread))
+		c.tell(fmt.Sprintf("· more was said before; 'mesh threads show %s' prints all\n", c.thread))
 		said = said[more:]
 	}
 	v := c.view()
@@ -231,7 +245,9 @@ func (c *chat) pickUp(ctx context.Context) error {
 		open, err := c.resume(ctx)
 		id := open.GetExecution().GetId()
 		if followed == "" && err == nil && c.rich && c.seq > 0 {
-			err = c.recap(ctx, runningTurn(open))
+			if bad := c.recap(ctx, runningTurn(open)); bad != nil && ctx.Err() == nil {
+				c.tell("! what was said before cannot be shown: " + what(bad) + "\n")
+			}
 		}
 		switch {
 		case err != nil || open == nil || id == followed:
@@ -243,6 +259,9 @@ func (c *chat) pickUp(ctx context.Context) error {
 		}
 		c.tell("· a turn is running; this is what it says\n")
 		err = c.survive(ctx, c.follow(ctx, &turn{thread: c.thread, task: id, hasCursor: true}))
+		if err == nil { // what was typed meanwhile is shown once
+			err = c.drain(ctx)
+		}
 		if err != nil || c.task != "" {
 			return err
 		}

@@ -43,7 +43,7 @@ func (c *chat) listen(o chatOptions) (stop func()) {
 	beat := time.NewTicker(spins)
 	t, err := terminal.Open(terminal.Options{
 		In: in, Out: out, Color: c.app.getenv("NO_COLOR") == "", Limit: maxText,
-		History: history, Complete: c.complete, Frames: beat.C,
+		History: history, Complete: c.client.complete, Frames: beat.C,
 	})
 	if err != nil {
 		beat.Stop()
@@ -96,9 +96,9 @@ func (a *app) history() (*terminal.History, error) {
 	return terminal.OpenHistory(file)
 }
 
-// typed delivers what a person types while a turn runs. The lines of a pipe
+// typing delivers what a person types while a turn runs. The lines of a pipe
 // are turns, one after the other.
-func (c *chat) typed() <-chan terminal.Entry {
+func (c *chat) typing() <-chan terminal.Entry {
 	if c.term == nil {
 		return nil
 	}

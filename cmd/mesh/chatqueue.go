@@ -26,18 +26,18 @@ func (f *following) typed(ctx context.Context, l terminal.Entry) error {
 	case l.Err != nil:
 		return l.Err
 	}
-	text := strings.TrimSpace(l.Text)
+	text := l.Text // a command begins with its '/', as in take
 	var err error
 	switch {
-	case text == "/exit":
+	case strings.TrimRight(text, " \n") == "/exit":
 		err = f.post(ctx, mesh.ExitWord)
 	case strings.HasPrefix(text, "//"):
-		err = f.post(ctx, strings.TrimSpace(l.Text)[1:])
+		err = f.post(ctx, text[1:])
 	case strings.HasPrefix(text, "/agent "), strings.HasPrefix(text, "/thread "):
 		err = mesh.Errorf(mesh.Precondition, "mesh.chat", "a turn runs; wait for its end, or stop it with Ctrl-C")
 	case strings.HasPrefix(text, "/"):
 		f.app.show(f.view.newline(), "")
-		err = f.command(ctx, text)
+		err = f.command(ctx, strings.TrimSpace(text))
 	default:
 		err = f.post(ctx, l.Text)
 	}

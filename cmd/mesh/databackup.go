@@ -16,6 +16,7 @@ import (
 	"agentmesh/mesh/backup"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
+	"agentmesh/mesh/text"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func (a *app) backUp(dir string, unverified bool, pieces func(backup.Take) error
 		what = fmt.Sprintf("%d events and %d records verified", v.Events, v.Records)
 	}
 	a.printf("%s: %d files, %s, as of %s; %s\nit has the keys of the mesh: keep it as secret as the data folder\n",
-		dir, len(m.GetFiles()), amount(backup.Size(m)), m.GetTime().AsTime().Format(time.RFC3339), what)
+		dir, len(m.GetFiles()), text.Size(backup.Size(m)), m.GetTime().AsTime().Format(time.RFC3339), what)
 	return nil
 }
 
@@ -122,23 +123,10 @@ func (a *app) watched(f *backup.Folder) backup.Take {
 		if now := a.now(); now.Sub(told) >= time.Second {
 			told = now
 			taken, total := f.Progress()
-			a.progress("copied %s of about %s", amount(taken), amount(total))
+			a.progress("copied %s of about %s", text.Size(taken), text.Size(total))
 		}
 		return err
 	}
-}
-
-// amount is so many bytes, for people.
-func amount(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -191,7 +179,7 @@ func (a *app) restore(ctx context.Context, dir, data string) (err error) {
 	if err != nil {
 		return err
 	}
-	a.printf("%s: %d files, %s, as of %s\n", data, len(m.GetFiles()), amount(backup.Size(m)), m.GetTime().AsTime().Format(time.RFC3339))
+	a.printf("%s: %d files, %s, as of %s\n", data, len(m.GetFiles()), text.Size(backup.Size(m)), m.GetTime().AsTime().Format(time.RFC3339))
 	return nil
 }
 

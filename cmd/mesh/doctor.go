@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/probe"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/text"
 )
 
 const (
@@ -70,12 +72,12 @@ room on the disk. Each thing that is wrong comes with what helps, and has the ex
 		d.note("%s", versionLine())
 		d.remote(ctx)
 		cfg, err := a.config(cmd, file, &node.Config{})
-		_, noFile := os.Stat(defaultConfig)
-		_, noData := os.Stat(orText(cfg.Data, node.DefaultData))
+		_, fileErr := os.Stat(defaultConfig)
+		_, dataErr := os.Stat(orText(cfg.Data, node.DefaultData))
 		switch {
 		case err != nil:
 			d.wrong("correct it; 'mesh config check' says all that is wrong", "configuration: %s", what(err))
-		case file != "" || noFile == nil || noData == nil:
+		case file != "" || fileErr == nil || dataErr == nil:
 			d.local(ctx, &cfg)
 		}
 		if d.ill {
@@ -191,7 +193,7 @@ func (d *doctor) local(ctx context.Context, cfg *node.Config) {
 	case free < littleRoom:
 		d.wrong("make room; 'mesh threads delete --before 90d' deletes old conversations", "the disk of %s has %d MiB left", data, free>>20)
 	default:
-		d.well("the disk of %s has %d GiB left", data, free>>30)
+		d.well("the disk of %s has %s left", data, text.Size(int64(min(free, math.MaxInt64))))
 	}
 }
 
@@ -228,7 +230,10 @@ func (d *doctor) certificateFile(file string) {
 		d.wrong("correct tls.cert", "the certificate cannot be read: %v", err)
 		return
 	}
-	block, _ := pem.Decode(data)
+	block, rest := pem.Decode(data)
+	for block != nil && block.Type != "CERTIFICATE" { // its key may be in the file, too
+		block, rest = pem.Decode(rest)
+	}
 	if block == nil {
 		d.wrong("correct tls.cert", "%s has no certificate", file)
 		return

@@ -96,6 +96,7 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.given(); err != nil {
 		return err
 	}
+	key, keep := s.key, s.keep // as flags and the environment say
 	for !s.offline {
 		if err := s.askModel(ctx); err != nil {
 			return err
@@ -110,7 +111,7 @@ func (s *setup) run(ctx context.Context) error {
 		if !again {
 			break
 		}
-		s.url, s.model, s.key, s.keep = "", "", s.getenv(s.keyEnv), false
+		s.url, s.model, s.key, s.keep = "", "", key, keep
 	}
 	if err := s.askDocs(); err != nil {
 		return err

@@ -91,27 +91,29 @@ func (s *setup) write() (err error) {
 	}
 	defer func() {
 		var at *fs.PathError
-		if errors.Is(err, fs.ErrExist) {
+		var between *os.LinkError
+		switch {
+		case errors.Is(err, fs.ErrExist) && !s.force:
 			err = mesh.Errorf(mesh.Precondition, op, "%s is there by now; write it anew with --force", s.file)
-		} else if errors.As(err, &at) {
+		case errors.As(err, &at):
 			err = mesh.Errorf(mesh.Precondition, op, "%s cannot be written; look at its folder: %v", s.file, at.Err)
+		case errors.As(err, &between):
+			err = mesh.Errorf(mesh.Precondition, op, "%s cannot be written; look at its folder: %v", s.file, between.Err)
 		}
 	}()
-	name := s.file
-	if s.force {
-		name += ".new"
-		_ = os.Remove(name) // of a run that was cut off
-	}
-	to, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- the user names it
+	to, err := os.CreateTemp(filepath.Dir(s.file), ".mesh-*")
 	if err != nil {
 		return err
 	}
+	defer func() { _ = os.Remove(to.Name()) }() // gone by its other name, if all went well
 	_, err = to.Write(text)
 	if err = errors.Join(err, to.Sync(), to.Close()); err != nil {
-		return errors.Join(err, os.Remove(name))
+		return err
 	}
-	if s.force {
-		return os.Rename(name, s.file)
+	if !s.force { // a link does not replace what is there; not all file systems have links
+		if err = os.Link(to.Name(), s.file); err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
-	return nil
+	return os.Rename(to.Name(), s.file)
 }

@@ -60,7 +60,7 @@ func beginning(prefix string, names []string) []string {
 
 // complete completes the last word of what is typed in the chat: a command and
 // what belongs to it, an agent, or a skill. A mesh that is away completes nothing.
-func (c *chat) complete(head string) (from int, words []string) {
+func (c *client) complete(head string) (from int, words []string) {
 	from = strings.LastIndexAny(head, " \n\t(,;:") + 1
 	word, before := head[from:], strings.TrimSpace(head[:from])
 	if before == "" && strings.HasPrefix(word, "/") {
@@ -80,7 +80,7 @@ func (c *chat) complete(head string) (from int, words []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), namesTimeout)
 	defer cancel()
 	for _, names := range ask {
-		list, _ := names(ctx, c.client) // what cannot be had cannot be offered
+		list, _ := names(ctx, c) // what cannot be had cannot be offered
 		words = append(words, list...)
 	}
 	return from, beginning(word, words)

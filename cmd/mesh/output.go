@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
@@ -26,6 +27,7 @@ const (
 func (a *app) structured(cmd *cobra.Command, wanted *bool, usage string) {
 	cmd.Flags().BoolVar(wanted, "json", false, usage)
 	cmd.Flags().VarP(&format{a, wanted}, "output", "o", "how to print: table, json (as --json) or yaml")
+	cmd.MarkFlagsMutuallyExclusive("json", "output")
 	fixed(cmd, "output", []string{formatTable, formatJSON, formatYAML})
 }
 
@@ -67,8 +69,12 @@ func printAll[M proto.Message](a *app, messages ...M) error {
 	return nil
 }
 
+// notInYAML is what JSON has in strings as it is, and YAML refuses or takes for the end of a line.
+var notInYAML = regexp.MustCompile(`[\x{7f}-\x{9f}\x{2028}\x{2029}\x{feff}\x{fffe}\x{ffff}]`)
+
 // yamlDocument returns JSON, which is YAML already, as people write it.
 func yamlDocument(line string) (string, error) {
+	line = notInYAML.ReplaceAllStringFunc(line, func(s string) string { return fmt.Sprintf(`\u%04x`, []rune(s)[0]) })
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(line), &doc); err != nil {
 		return "", mesh.Errorf(mesh.Unknown, "mesh.yaml", "the answer cannot be written as YAML: %w", err)

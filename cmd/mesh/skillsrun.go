@@ -246,8 +246,8 @@ func readResult(art *a2apb.Artifact, to *meshv1.RunSkillResponse) {
 }
 
 // printRun prints what came of a run: on stdout what the skill says, and all
-// else on stderr. It returns errTaskFailed
-// unless the skill has done its work, and errWaits where it waits for the user.
+// else on stderr. It returns errTaskFailed unless the skill has done its work, and errWaits where
+// it waits for the user.
 func (c *client) printRun(o *runOptions, ran *meshv1.RunSkillResponse) error {
 	a, done := c.app, ran.GetState() == a2apb.TaskState_TASK_STATE_COMPLETED
 	switch content := strings.TrimSpace(ran.GetContent()); {

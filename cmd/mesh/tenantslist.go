@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,16 +41,13 @@ is used. It takes the role operator.`,
 
 // tenantTable has a line for each tenant.
 func tenantTable(all []*meshv1.TenantUsage) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "TENANT\tTHREADS\tLOG BYTES\tFILE BYTES\tQUOTA\tUSED") // a builder takes all
+	rows := [][]string{{"TENANT", "THREADS", "LOG BYTES", "FILE BYTES", "QUOTA", "USED"}}
 	for _, t := range all {
 		quota, used := "none", "-"
 		if n := t.GetQuotaBytes(); n > 0 {
 			quota, used = fmt.Sprint(n), fmt.Sprintf("%.1f %%", 100*t.GetUsed())
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", oneLine(t.GetTenant()), t.GetThreads(), t.GetLogBytes(), t.GetFileBytes(), quota, used)
+		rows = append(rows, []string{t.GetTenant(), fmt.Sprint(t.GetThreads()), fmt.Sprint(t.GetLogBytes()), fmt.Sprint(t.GetFileBytes()), quota, used})
 	}
-	_ = w.Flush()
-	return b.String()
+	return table(rows)
 }

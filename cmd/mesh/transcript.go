@@ -261,7 +261,7 @@ func executionLine(x *meshv1.ExecutionState) string {
 		took := x.GetEnded().AsTime().Sub(x.GetStarted().AsTime())
 		fields = append(fields, took.Round(10*time.Millisecond).String())
 	}
-	if u := x.GetUsage(); u.GetPrompt()+u.GetCompletion() > 0 {
+	if u := x.GetUsage(); tokensOf(u) > 0 {
 		fields = append(fields, tokenWords(u))
 	}
 	if text := x.GetExecution().GetText(); text != "" {

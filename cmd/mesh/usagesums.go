@@ -40,7 +40,7 @@ those that there are. Tokens of models without a price (model.prices) cost nothi
   mesh usage --by agent --of bob`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if err = nothing(cmd, args); err == nil {
-				err = o.ask(req, a.now())
+				err = o.fill(req, a.now())
 			}
 			return err
 		},
@@ -70,8 +70,8 @@ those that there are. Tokens of models without a price (model.prices) cost nothi
 	return cmd
 }
 
-// ask makes the request of the flags.
-func (o *usedOptions) ask(req *meshv1.ListUsageRequest, now time.Time) error {
+// fill makes the request of the flags.
+func (o *usedOptions) fill(req *meshv1.ListUsageRequest, now time.Time) error {
 	if !slices.Contains(usedBy, o.by) {
 		return fmt.Errorf("--by must be %s, and is %q", strings.Join(usedBy, ", "), mesh.Clip(o.by, 40))
 	}
@@ -79,14 +79,14 @@ func (o *usedOptions) ask(req *meshv1.ListUsageRequest, now time.Time) error {
 		return fmt.Errorf("--limit must be 1 to 1000, and is %d", o.limit)
 	}
 	req.By, req.UserId, req.Limit = o.by, o.of, o.limit
-	for flag, at := range map[string]struct {
-		value string
-		to    **timestamppb.Timestamp
-	}{"--since": {o.since, &req.Since}, "--until": {o.until, &req.Until}} {
+	for _, at := range []struct {
+		flag, value string
+		to          **timestamppb.Timestamp
+	}{{"--since", o.since, &req.Since}, {"--until", o.until, &req.Until}} {
 		if at.value == "" {
 			continue
 		}
-		t, err := parseWhen(flag, at.value, now.UTC())
+		t, err := parseWhen(at.flag, at.value, now.UTC())
 		if err != nil {
 			return err
 		}

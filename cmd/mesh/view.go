@@ -128,7 +128,9 @@ func (v *view) say(agent, text string, fresh bool) string {
 		b.WriteString(v.newline())
 	}
 	if v.rich {
-		text = printable(text)
+		if text = printable(text); text == "" {
+			return b.String()
+		}
 		if changed || v.speaker == "" {
 			b.WriteString(speakerName(agent) + " › ")
 		}

@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"go.yaml.in/yaml/v4"
 )
 
 // said is output of an agent; then more of it has begins unset.
@@ -237,4 +239,32 @@ func FuzzPrintableKeepsTheTerminalSafe(f *testing.F) {
 			t.Errorf("oneLine(%q) = %q has more than one line", s, oneLine(s))
 		}
 	})
+}
+
+// What an agent says that nobody can see ends no line, and a note does not stand in a sentence.
+func TestANoteStandsBehindTheSentence(t *testing.T) {
+	v := newView(true)
+	got := v.say("main", "Counting", true) + v.say("main", "\r", false)
+	text, _ := v.aside("· worker started")
+	got += text + v.say("main", " to ten.\n\nThen", false) + v.newline()
+	if want := "main › Counting to ten.\n\n· worker started\nThen\n"; got != want {
+		t.Errorf("shown is %q, want %q", got, want)
+	}
+}
+
+// Any text that JSON can have is the same in YAML.
+func TestYAMLHasTheTextsOfJSON(t *testing.T) {
+	want := "a\u0085--- b\u2028 c\u2029\u007f\ufeff\ufffe\uffff\U0001F600\n\"'"
+	line, err := jsonLine(&meshv1.Agent{Name: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := yamlDocument(line)
+	var got map[string]any
+	if err == nil {
+		err = yaml.Unmarshal([]byte(doc), &got)
+	}
+	if err != nil || got["name"] != want {
+		t.Errorf("%q, %v of\n%s", got["name"], err, doc)
+	}
 }

@@ -46,7 +46,9 @@ type citer struct {
 	line  string // the beginning of the line, as far as it tells what the line is
 	begun bool   // the line has begun with something else
 	fence string // what ends the block of code that we are in
-	code  bool   // within `code`
+	ticks int    // of the run of backticks that began the code that we are in, or 0
+	run   int    // of backticks, so far
+	tick  bool   // the line has a backtick behind its beginning
 }
 
 // Bounds of a citation, and of a title among the sources, in bytes.
@@ -82,7 +84,8 @@ func (c *citer) learn(messages []Message) {
 			}
 		}
 	}
-	c.held, c.line, c.begun, c.fence, c.code = "", "", false, "", false
+	c.held, c.fence = "", ""
+	c.beginLine()
 }
 
 // write takes a piece of a reply, and returns what is certain of it.
@@ -111,7 +114,10 @@ func (c *citer) take(out *strings.Builder, b byte) {
 		c.endLine()
 		return
 	}
-	plain := c.fence == "" && !c.code && !strings.HasPrefix(c.line, ">")
+	if b != '`' {
+		c.endRun()
+	}
+	plain := c.fence == "" && c.ticks == 0 && !strings.HasPrefix(c.line, ">")
 	if next := c.held + string(rune(b)); plain && b < 0x80 && (c.held != "" || b == ' ' && c.begun || b == '[') {
 		if m := citation.FindStringSubmatch(next); m != nil {
 			c.held, c.begun = "", true
@@ -136,28 +142,44 @@ func (c *citer) take(out *strings.Builder, b byte) {
 // note takes notice of what kind of line it is.
 func (c *citer) note(b byte) {
 	switch {
-	case c.begun:
-		c.code = c.code != (b == '`' && c.fence == "")
-	case b == ' ' || b == '\t':
+	case c.begun && b == '`':
+		c.run, c.tick = c.run+1, true
+	case c.begun || b == ' ' || b == '\t':
 	default:
 		c.line += string(rune(b))
 		if b != '`' && b != '~' {
-			c.begun = true
-			c.code = c.fence == "" && (strings.HasPrefix(c.line, "`") && !strings.HasPrefix(c.line, "``"))
+			c.begun, c.ticks = true, c.lead("`")
 		}
 	}
 }
 
+// lead is how many of the mark begin the line.
+func (c *citer) lead(mark string) int { return len(c.line) - len(strings.TrimLeft(c.line, mark)) }
+
+// endRun ends a run of backticks: it begins code, or ends that which as many began.
+func (c *citer) endRun() {
+	switch {
+	case c.run == 0:
+	case c.ticks == 0:
+		c.ticks = c.run
+	case c.ticks == c.run:
+		c.ticks = 0
+	}
+	c.run = 0
+}
+
 func (c *citer) endLine() {
-	run := len(c.line) - len(strings.TrimLeft(c.line, "`~"))
+	ticks, tildes := c.lead("`"), c.lead("~")
 	switch {
 	case c.fence != "" && !c.begun && strings.HasPrefix(c.line, c.fence):
 		c.fence = ""
-	case c.fence == "" && run >= 3:
-		c.fence = c.line[:run]
+	case c.fence == "" && (ticks >= 3 && !c.tick || tildes >= 3): // with another backtick it is code within the line
+		c.fence = c.line[:max(ticks, tildes)]
 	}
-	c.line, c.begun, c.code = "", false, false
+	c.beginLine()
 }
+
+func (c *citer) beginLine() { c.line, c.begun, c.ticks, c.run, c.tick = "", false, 0, 0, false }
 
 // cite returns the numbers of those of the sources that there are, behind what was before them.
 func (c *citer) cite(before, numbers string) string {

@@ -48,16 +48,15 @@ func (c *Config) Endpoints() []ModelEndpoint {
 	add := func(setting, name, at string, m Model) {
 		for i, client := range m.Clients() {
 			of, path := name, at
-			client.Settings = openai.Settings{URL: path + ".url", Key: path + ".key", Model: path + ".name"}
-			switch {
-			case i > 0:
+			if i > 0 {
 				of = fmt.Sprintf("fallbacks[%d]", i-1)
 				path += "." + of
 				if name != "" {
 					of = name + "." + of
 				}
-				client.Settings = openai.Settings{URL: path + ".url", Key: path + ".key", Model: path + ".name"}
-			case setting == "model":
+			}
+			client.Settings = openai.Settings{URL: path + ".url", Key: path + ".key", Model: path + ".name"}
+			if i == 0 && setting == "model" {
 				client.Settings = openai.Settings{URL: "model.url (MESH_LLM_URL)", Key: "model.key (MESH_LLM_KEY)", Model: "model.name (MESH_LLM_MODEL)"}
 			}
 			id := [3]string{client.BaseURL, client.Key, client.Model}

@@ -2,6 +2,7 @@ package skill
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -30,6 +31,14 @@ type Draft struct {
 	// RequiresApproval has the user asked also without it.
 	Confirm          string
 	RequiresApproval bool
+}
+
+var numbered = regexp.MustCompile(`^\d+\. +`)
+
+// Step is the step that a line of a page's section Behavior has; false if it has none.
+func Step(line string) (step string, ok bool) {
+	n := len(numbered.FindString(line))
+	return line[n:], n > 0
 }
 
 // AskedBefore stands below the steps of a page whose user is asked before each call of its skill,

@@ -30,8 +30,10 @@ func File(name, mediaType string, size int64, url, note string) string {
 
 // Size is a number of bytes for people.
 func Size(n int64) string {
-	const kib, mib = 1 << 10, 1 << 20
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	switch {
+	case n >= gib:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
 	case n >= mib:
 		return fmt.Sprintf("%.1f MiB", float64(n)/mib)
 	case n >= kib:

@@ -83,14 +83,14 @@ func (c conversation) alone(mission, words llm.Message) []llm.Message {
 		return []llm.Message{words}
 	}
 	out := instructed([]llm.Message{mission}, read)
-	said := words.Text == mission.Text
+	told := words.Text == mission.Text
 	for _, r := range replies {
-		if !said && c.continued && r.Seq > c.own().Ran {
-			out, said = append(out, words), true
+		if !told && c.continued && r.Seq > c.own().Ran {
+			out, told = append(out, words), true
 		}
 		out = c.exchange(out, r, "")
 	}
-	if !said {
+	if !told {
 		out = append(out, words)
 	}
 	return out

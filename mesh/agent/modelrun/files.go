@@ -97,7 +97,7 @@ func textual(t string) bool {
 // show puts into the history what the model is shown of its files: pictures if it sees them, and
 // texts, of users alone. Of all others it reads that they are there.
 func (m *modelRun) show(ctx context.Context) error {
-	s := showing{run: m, texts: maxTexts}
+	s := showing{run: m, texts: maxTexts, looks: maxLooks}
 	if llm.Sees(m.Model) {
 		s.pictures = maxAllPictures
 	}
@@ -114,12 +114,18 @@ func (m *modelRun) show(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// showing is what may still be shown: texts, and bytes of pictures.
+// showing is what may still be shown, texts and bytes of pictures, and of how many files something may
+// still be read that is not shown.
 type showing struct {
 	run      *modelRun
 	texts    int
 	pictures int64
+	looks    int
 }
+
+// maxLooks is of how many files, the newest, something is read that is not shown: what they are, where
+// they do not say it, and texts that are none.
+const maxLooks = 64
 
 // shown is the file as the model gets it.
 func (s *showing) shown(ctx context.Context, f llm.File, from llm.Role) llm.File {
@@ -149,7 +155,8 @@ func (s *showing) shown(ctx context.Context, f llm.File, from llm.Role) llm.File
 		}
 		return data
 	}
-	if f.MediaType == "" && f.Size > 0 {
+	if f.MediaType == "" && f.Size > 0 && s.looks > 0 {
+		s.looks--
 		if begin := read(512); len(begin) > 0 {
 			f.MediaType = mediaType(http.DetectContentType(begin))
 		}
@@ -174,6 +181,7 @@ func (s *showing) picture(f *llm.File, read func(most int64) []byte) {
 	case f.Size > s.pictures:
 		f.Note = text.FileEarlier()
 	default:
+		s.pictures -= f.Size // also if it turns out to be none: it is read
 		data := read(f.Size)
 		if f.Note != "" {
 			return
@@ -184,18 +192,18 @@ func (s *showing) picture(f *llm.File, read func(most int64) []byte) {
 			return
 		}
 		f.MediaType, f.Data = is, data
-		s.pictures -= f.Size
 	}
 }
 
 // text shows a text, or its beginning.
 func (s *showing) text(f *llm.File, read func(most int64) []byte) {
-	if s.texts == 0 {
+	if s.texts == 0 || s.looks == 0 {
 		f.Note = text.FileEarlier()
 		return
 	}
 	data := read(maxFileText)
 	if f.Note != "" || len(data) == 0 {
+		s.looks--
 		return
 	}
 	if int64(len(data)) < f.Size {
@@ -209,6 +217,7 @@ func (s *showing) text(f *llm.File, read func(most int64) []byte) {
 	}
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		f.Note = text.FileNotAs(cmp.Or(f.MediaType, "text/plain"))
+		s.looks--
 		return
 	}
 	f.Text = command.Quote(string(data))
@@ -218,7 +227,9 @@ func (s *showing) text(f *llm.File, read func(most int64) []byte) {
 // plainURL is an address with nothing in it that is more than one: no words, password or query.
 func plainURL(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || strings.ContainsFunc(u.Host, func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_:", r)
+	}) {
 		return ""
 	}
 	return mesh.Clip(u.Scheme+"://"+u.Host+u.EscapedPath(), maxFileName)

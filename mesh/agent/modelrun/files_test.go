@@ -47,7 +47,7 @@ func TestWhatModelsAreShownOfFilesIsBounded(t *testing.T) {
 	n, g := agenttest.NewNode(t), agenttest.NewGrant()
 	inv := &agent.Invocation{Message: agenttest.Message("look"), Execution: g.Execution, Thread: g.Key(), Grant: g, Mesh: n.Client(t, g)}
 	inv.Message.Parts = append(inv.Message.Parts, parts...)
-	model := seer{scripted.New(scripted.Say("Seen."))}
+	model := seer{scripted.New(scripted.Say("Seen."), scripted.Say("Seen."))}
 	if _, err := agenttest.Outputs(t, inv, modelrun.Options{Model: model}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +78,18 @@ func TestWhatModelsAreShownOfFilesIsBounded(t *testing.T) {
 	}
 	if sent > 12<<20 || !bytes.Equal(files[6].Data, parts[6].GetRaw()) {
 		t.Errorf("pictures have %d bytes", sent)
+	}
+	inv.Message.Parts = nil
+	for range 100 { // each would be looked at for nothing
+		inv.Message.Parts = append(inv.Message.Parts, raw("zero.txt", "text/plain", []byte("a\x00b")))
+	}
+	inv.Message.Parts = append(inv.Message.Parts, from("https://<tool_call>/x"), from("https://a\u2028b/x"))
+	if _, err := agenttest.Outputs(t, inv, modelrun.Options{Model: model}); err != nil {
+		t.Fatal(err)
+	}
+	again := model.Requests()[1].Messages[0].Files
+	if oldest := again[0].Words(false); !strings.HasSuffix(oldest, "only newer files are shown to you]") || again[100].URL+again[101].URL != "" {
+		t.Errorf("the oldest of many is %q, and addresses are %q and %q", oldest, again[100].URL, again[101].URL)
 	}
 	if last := files[len(files)-1]; !strings.Contains(last.Text, `{"a": 1}`) || strings.HasPrefix(last.Text, "{") {
 		t.Errorf("the last text is %q", last.Text)

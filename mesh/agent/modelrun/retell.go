@@ -15,24 +15,24 @@ import (
 func (m *modelRun) retell(ctx context.Context) error {
 	return m.inv.Mesh.Transcript(ctx, func(t *thread.Transcript, _ bool) bool {
 		own := t.Party(m.inv.Execution)
-		var said strings.Builder
+		var all strings.Builder
 		m.answered, m.asking = false, ""
 		for _, r := range own.Replies {
 			if r.Seq <= own.Ran {
 				continue
 			}
 			words := m.spoken(r)
-			if said.Len() > 0 && words != "" && !strings.HasSuffix(said.String(), "\n") {
-				said.WriteString("\n\n")
+			if all.Len() > 0 && words != "" && !strings.HasSuffix(all.String(), "\n") {
+				all.WriteString("\n\n")
 				words = strings.TrimLeft(words, "\n")
 			}
-			said.WriteString(words)
+			all.WriteString(words)
 			m.answered = len(r.Tools) == 0 && strings.TrimSpace(r.Text) != "" && len(r.Told) == 0 && len(r.Read) == 0
 			if m.asking = ""; m.answered && r.Finish == llm.FinishAsk {
 				m.asking = r.Text
 			}
 		}
-		m.said = said.String()
+		m.said = all.String()
 		m.gap = m.said != ""
 		return true
 	})
@@ -69,11 +69,13 @@ func (m *modelRun) fills(ctx context.Context) func([]llm.Message) bool {
 	}
 }
 
-// bare returns the messages without the calls that are in their text as well.
+// bare returns the messages without the calls that are in their text as well, and without files,
+// of which nothing is shown yet.
 func bare(history []llm.Message) []llm.Message {
 	isCommand := func(u mesh.ToolUse) bool { return u.Name == llm.CommandTool }
 	out := slices.Clone(history)
 	for i, m := range out {
+		out[i].Files = nil
 		if slices.ContainsFunc(m.Tools, isCommand) {
 			out[i].Tools = slices.DeleteFunc(slices.Clone(m.Tools), isCommand)
 		}

@@ -3,7 +3,6 @@ package skilltools
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -18,7 +17,6 @@ const metaSteps = "steps"
 
 var (
 	behavior    = regexp.MustCompile(`(?ms)^## Behavior\s*\n(.*?)(?:^## |\z)`)
-	numbered    = regexp.MustCompile("^\\d+\\. +`?(.*?)`?$")
 	placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
 )
 
@@ -39,16 +37,17 @@ func (t *Tools) withSteps(ctx context.Context, r *skill.Result) *skill.Result {
 		if line = strings.TrimSpace(line); line == "" || line == skill.AskedBefore {
 			continue
 		}
-		step := numbered.FindStringSubmatch(line)
-		if step == nil {
+		step, is := skill.Step(line)
+		if !is {
 			return r
 		}
-		name, _, _ := strings.Cut(step[1], " ")
+		step = strings.TrimSuffix(strings.TrimPrefix(step, "`"), "`")
+		name, _, _ := strings.Cut(step, " ")
 		s, err := t.lookup(ctx, name)
 		if err != nil || s.Handler == "" {
 			return r
 		}
-		c, whole := CommandOf(step[1], s)
+		c, whole := CommandOf(step, s)
 		if c == nil || !whole {
 			return r
 		}
@@ -90,11 +89,17 @@ func filled(value any, given map[string]any) (any, bool) {
 			return given[m[1:len(m)-1]], true
 		}
 		all := true
-		return placeholder.ReplaceAllStringFunc(v, func(m string) string {
+		text := placeholder.ReplaceAllStringFunc(v, func(m string) string {
 			value, ok := given[m[1:len(m)-1]]
+			said, is := value.(string)
+			if ok && !is { // a number is the same whether it comes from the call or from the log
+				data, err := json.Marshal(value)
+				said, ok = string(data), err == nil
+			}
 			all = all && ok
-			return fmt.Sprint(value)
-		}), all
+			return said
+		})
+		return text, all
 	case []any:
 		out := []any{}
 		for _, item := range v {

@@ -30,6 +30,7 @@ func TestTheStepsOfAPageAreKnownWhereAllAreCommands(t *testing.T) {
 		"given":              {"1. tasks.create --title {title}", args{"title": "A \"b\" --done"}, create(args{"title": "A \"b\" --done"})},
 		"within a text":      {`1. tasks.create --title "Call {title} now"`, args{"title": "Ann"}, create(args{"title": "Call Ann now"})},
 		"a number":           {"1. tasks.create --title x --priority {level}", args{"title": "x", "level": 2}, create(args{"title": "x", "priority": 2.0})},
+		"a number in a text": {`1. tasks.create --title "Call {level} times"`, args{"title": "x", "level": 1234567}, create(args{"title": "Call 1234567 times"})},
 		"not given":          {"1. tasks.create --title x --priority {level}", args{"title": "x"}, create(args{"title": "x"})},
 		"missing in a text":  {`1. tasks.create --title "Call {level}"`, args{"title": "x"}, nil},
 		"in a list":          {"1. mail.many --to {title} ann", args{"title": "bob"}, []any{args{"skill": "mail.many", "arguments": args{"to": []any{"bob", "ann"}}}}},
