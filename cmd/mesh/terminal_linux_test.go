@@ -65,17 +65,23 @@ func launchAtTerminal(t *testing.T, dir string, env []string, args ...string) *p
 	if err != nil {
 		t.Fatal(err)
 	}
-	person, program := pseudoTerminal(t)
-	p := &process{t: t, cmd: exec.Command(self, args...), stdin: person, ended: make(chan struct{})}
+	return launchProgramAtTerminal(t, dir, env, self, args...)
+}
+
+// launchProgramAtTerminal is launchAtTerminal for a program that starts the command.
+func launchProgramAtTerminal(t *testing.T, dir string, env []string, program string, args ...string) *process {
+	t.Helper()
+	person, far := pseudoTerminal(t)
+	p := &process{t: t, cmd: exec.Command(program, args...), stdin: person, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Env = commandEnv("mesh", append([]string{"TERM=xterm", "NO_COLOR=1", "MESH_HISTORY=off"}, env...)...)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = program, program, program
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = far, far, far
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = program.Close() // the child has its own; the last one to close ends the reading
-	go func() {         // ends with the process, which the cleanup ends and waits for
+	_ = far.Close() // the child has its own; the last one to close ends the reading
+	go func() {     // ends with the process, which the cleanup ends and waits for
 		_, _ = io.Copy(&p.stdout, person) // EIO is how a terminal ends
 		_ = p.cmd.Wait()                  // the exit code says it
 		close(p.ended)
@@ -224,6 +230,61 @@ func TestAChatAtATerminalIsEdited(t *testing.T) {
 	if diff := cmp.Diff(want, posted(m.log(id))); diff != "" {
 		t.Errorf("the messages differ (-want +got):\n%s", mesh.Clip(diff, 2000))
 	}
+}
+
+// A chat that was stopped, by Ctrl-Z or from elsewhere, goes on as it was, whatever the
+// shell did to the terminal meanwhile. Where no shell could have it go on, Ctrl-Z stops nothing.
+func TestAChatAtATerminalIsStoppedAndGoesOn(t *testing.T) {
+	t.Parallel()
+	model := startModel(t)
+	m := upWith(t, t.TempDir(), model.env())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `set -m; "$@"; for i in 1 2; do stty sane; echo stopped $i; fg; done`
+	p := launchProgramAtTerminal(t, m.dir, []string{"MESH_ADDR=" + m.grpc}, "sh", "-c", script, "sh", self, "chat", "--thread", mesh.NewThreadID())
+	_, at := p.await(&p.stdout, 0, `you › $`)
+	answers := func(p *process, at int) int {
+		p.enter("helo\x1b[Dl\r") // edited, and entered: key by key
+		_, at = p.await(&p.stdout, at, `main › You said: hello\r\n(?s:.*)you › $`)
+		return at
+	}
+	p.enter("\x1a")
+	_, at = p.await(&p.stdout, at, `\x1b\[\?2004l(?s:.*)stopped 1\r\n(?s:.*)\x1b\[\?2004h(?s:.*)you › $`)
+	at = answers(p, at)
+	if err := syscall.Kill(-foreground(t, p.stdin), syscall.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	_, at = p.await(&p.stdout, at, `stopped 2\r\n(?s:.*)you › $`)
+	answers(p, at)
+	p.enter("/quit\r")
+	if code := p.wait(); code != exitOK {
+		t.Errorf("exit code %d; screen: %s", code, p.stdout.String())
+	}
+
+	p = atTerminal(t, m, mesh.NewThreadID()) // which leads its session
+	at = len(p.stdout.String())
+	p.enter("\x1a")
+	_, at = p.await(&p.stdout, at, `\x1b\[\?2004h(?s:.*)you › $`)
+	answers(p, at)
+}
+
+// foreground is the process group that the keyboard is for.
+func foreground(t *testing.T, person *os.File) int {
+	t.Helper()
+	raw, err := person.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group int32
+	var errno syscall.Errno
+	if err := raw.Control(func(fd uintptr) {
+		_, _, errno = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group))) // #nosec G103 -- ioctl takes pointers
+	}); err != nil || errno != 0 || group <= 1 {
+		t.Fatal(err, errno, group)
+	}
+	return int(group)
 }
 
 // resize gives the window another size, as who drags its corner does.

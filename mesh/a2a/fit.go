@@ -13,7 +13,7 @@ import (
 // What the metadata of a task has under [mesh.KeyTruncated], and that of an artifact of which
 // something is left out.
 const (
-	keyLeftArtifacts = "artifacts_left_out" // number
+	keyLeftArtifacts = "artifacts_left_out" // number: of those that were read; of a task that came marked more may follow
 	keyLeftMessages  = "messages_left_out"  // number: of the history, the oldest
 	keyWhole         = "url"                // string: where the whole task is read over HTTP
 )
@@ -33,7 +33,8 @@ func WithWhole(at func(task string) string) Option { return func(s *server) { s.
 // it has. Else the oldest messages of the history are left out beyond half of the room, and of
 // the artifacts what has none then, from the one on that has no room as a whole; text is cut
 // between two characters. The metadata of the task and of each artifact of which something is
-// left out says so, and a last part of such an artifact where the whole task is read.
+// left out says so, and a last part of such an artifact where the whole task is read. A task that
+// comes marked, as one that was read in part, stays so, whether the rest has room or not.
 func (s *server) fit(call mesh.Call, t *a2apb.Task) *a2apb.Task {
 	room := call.Room - fitSlack
 	if _, cut := t.GetMetadata().GetFields()[mesh.KeyTruncated]; call.Room == 0 || proto.Size(t) <= room && !cut {

@@ -12,6 +12,7 @@ import (
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // A client that takes what clients of gRPC take by themselves gets every task, of a larger one as
@@ -84,5 +85,19 @@ func TestATaskIsShownAsFarAsItsCallerTakesIt(t *testing.T) {
 				t.Errorf("who takes more gets another task, of %d bytes: %v", proto.Size(whole), err)
 			}
 		})
+	}
+}
+
+// A task of which the mesh itself read a part is marked, and says where the whole is, also where
+// that part has room.
+func TestATaskThatWasReadInPartIsMarked(t *testing.T) {
+	s := newShelf()
+	s.marks = &structpb.Struct{Fields: map[string]*structpb.Value{mesh.KeyTruncated: structpb.NewStructValue(&structpb.Struct{})}}
+	s.updates = append(s.updates, a2a.ArtifactResponse(&a2apb.TaskArtifactUpdateEvent{Artifact: &a2apb.Artifact{ArtifactId: "a", Parts: []*a2apb.Part{a2a.TextPart("part")}}}))
+	client := serve(t, s, a2a.WithWhole(func(id string) string { return "https://mesh.example/tasks/" + id }))
+	got, err := client.GetTask(t.Context(), &a2apb.GetTaskRequest{Id: taskID})
+	mark := got.GetMetadata().GetFields()[mesh.KeyTruncated].GetStructValue().GetFields()
+	if err != nil || len(got.Artifacts) != 1 || mark["url"].GetStringValue() != "https://mesh.example/tasks/"+taskID {
+		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,6 +39,7 @@ type shelf struct {
 	card    *a2apb.AgentCard
 	start   mesh.TaskState
 	history []*a2apb.Message
+	marks   *structpb.Struct // metadata of the task
 	updates []*a2apb.StreamResponse
 	changed chan struct{}
 	cut     bool // Updates end although the task does not
@@ -71,7 +73,7 @@ func (s *shelf) end() {
 }
 
 func (s *shelf) task() *a2apb.Task {
-	t := &a2apb.Task{Id: taskID, ContextId: thread, Status: &a2apb.TaskStatus{State: s.start}, History: s.history}
+	t := &a2apb.Task{Id: taskID, ContextId: thread, Status: &a2apb.TaskStatus{State: s.start}, History: s.history, Metadata: s.marks}
 	for _, u := range s.updates {
 		if state, ok := a2a.StateOf(u); ok {
 			t.Status = &a2apb.TaskStatus{State: state}

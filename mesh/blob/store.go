@@ -44,8 +44,8 @@ type Store struct {
 	mu      sync.Mutex
 	threads map[mesh.ThreadKey]*shelf
 	tenants map[mesh.TenantID]*tenant
-	copying int              // how many copies of the folder are being made
-	later   []mesh.ThreadKey // to be forgotten after them
+	copying int                     // how many copies of the folder are being made
+	later   map[mesh.ThreadKey]bool // to be forgotten after them
 	refs    References
 }
 
@@ -100,7 +100,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{dir: dir, opts: o, threads: map[mesh.ThreadKey]*shelf{}, tenants: map[mesh.TenantID]*tenant{},
+	s := &Store{dir: dir, opts: o, threads: map[mesh.ThreadKey]*shelf{}, tenants: map[mesh.TenantID]*tenant{}, later: map[mesh.ThreadKey]bool{},
 		refs: func(context.Context, mesh.ThreadKey) (map[string]bool, error) { return nil, nil }}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -169,7 +169,7 @@ func (s *Store) found(key mesh.ThreadKey, name string, st fs.FileInfo) {
 		return
 	}
 	if name == lateName {
-		s.later = append(s.later, key)
+		s.later[key] = true
 		return
 	}
 	base, whole := strings.CutSuffix(name, newSuffix)

@@ -33,6 +33,8 @@ type house struct {
 	dir string
 	now time.Time
 	log map[mesh.ThreadKey]map[string]bool
+
+	unread error // why the log cannot be read
 }
 
 func newHouse(t *testing.T) *house {
@@ -48,7 +50,7 @@ func (h *house) open() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.Store = s.WithReferences(func(_ context.Context, key mesh.ThreadKey) (map[string]bool, error) { return h.log[key], nil }, 0)
+	h.Store = s.WithReferences(func(_ context.Context, key mesh.ThreadKey) (map[string]bool, error) { return h.log[key], h.unread }, 0)
 }
 
 func blobOf(data []byte) mesh.Blob {

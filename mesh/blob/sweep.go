@@ -24,7 +24,7 @@ const Age = time.Hour
 func (s *Store) Sweep(ctx context.Context) error {
 	const op = "blob.Sweep"
 	before := s.opts.Now().Add(-Age)
-	errs := []error{s.Forget(ctx, s.due())} // again later where copies are being made
+	errs := []error{s.forgetDue(ctx)}
 	old := func(u *item) bool { return u.touched.Before(before) }
 	for _, key := range s.keys(func(sh *shelf) bool {
 		for _, u := range sh.uploads {
@@ -130,19 +130,29 @@ func (s *Store) late(key mesh.ThreadKey) error {
 	if sh := s.threads[key]; sh == nil || len(sh.held) == 0 {
 		return nil
 	}
-	s.later = append(s.later, key)
+	s.later[key] = true
 	if err := os.WriteFile(filepath.Join(s.folder(key), lateName), nil, 0o600); err != nil {
 		return unwritable("blob.Forget", err)
 	}
 	return nil
 }
 
-// due takes over what was to go later.
-func (s *Store) due() (keys []mesh.ThreadKey) {
+// forgetDue forgets what was to go later: again later where copies are being made, and what fails.
+func (s *Store) forgetDue(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	keys, s.later = s.later, nil
-	return keys
+	due := s.later
+	s.later = map[mesh.ThreadKey]bool{}
+	s.mu.Unlock()
+	var errs []error
+	for key := range due {
+		if err := s.Forget(ctx, []mesh.ThreadKey{key}); err != nil {
+			errs = append(errs, err)
+			s.mu.Lock()
+			s.later[key] = true
+			s.mu.Unlock()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Store) forget(ctx context.Context, key mesh.ThreadKey) error {
@@ -241,7 +251,7 @@ func (s *Store) Copying() (done func(context.Context) error) {
 		s.mu.Lock()
 		s.copying--
 		s.mu.Unlock()
-		return s.Forget(ctx, s.due())
+		return s.forgetDue(ctx)
 	}
 }
 

@@ -2,6 +2,7 @@ package blob_test
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,28 @@ func TestWhatIsDeletedWhileTheFolderIsCopiedGoesAfterwards(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(h.dir, "*", "*")); err != nil || len(left) != 0 {
 		t.Errorf("of the thread is left %v, %v", left, err)
+	}
+}
+
+// What is to go later, and cannot be removed then, goes with the next sweep.
+func TestWhatWasToGoLaterIsTriedAgain(t *testing.T) {
+	h := newHouse(t)
+	b := h.upload(one, "ann", []byte("bytes"))
+	if _, err := h.post(one, false, refTo(b)); err != nil {
+		t.Fatal(err)
+	}
+	done := h.Copying()
+	delete(h.log, one)
+	if err := h.Forget(t.Context(), []mesh.ThreadKey{one}); err != nil {
+		t.Fatal(err)
+	}
+	h.unread = errors.New("the log cannot be read")
+	if copied, swept := done(t.Context()), h.Sweep(t.Context()); copied == nil || swept == nil || len(h.files()) != 1 {
+		t.Errorf("of what cannot be removed there is %v: %v, %v", h.files(), copied, swept)
+	}
+	h.unread = nil
+	if err := h.Sweep(t.Context()); err != nil || len(h.files()) != 0 {
+		t.Errorf("then there is %v, %v", h.files(), err)
 	}
 }
 

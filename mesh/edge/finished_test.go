@@ -55,6 +55,26 @@ func TestAFinishedTaskIsReadTheSameAgain(t *testing.T) {
 	}
 }
 
+// Who takes less of a task that is over gets less, and nobody else does.
+func TestAFinishedTaskIsWholeThoughSomebodyTookLess(t *testing.T) {
+	w := build(t)
+	w.agent("main", func(s *scene) {
+		s.put("a", "one ", false)
+		s.put("a", "two ", true)
+		s.move(completed, "")
+	})
+	acc := w.send("go")
+	w.hear(acc)
+	part, _, err := w.Task(w.call(func(c *mesh.Call) { c.Room = 1 }), acc.Task.Id)
+	if err != nil || part.Artifacts[0].Parts[0].GetText() != "one " || part.Metadata.GetFields()[mesh.KeyTruncated] == nil {
+		t.Errorf("who takes less gets %v, %v", part, err)
+	}
+	whole := w.snapshot(acc.Task.Id)
+	if whole.Artifacts[0].Parts[0].GetText() != "one two " || whole.Metadata.GetFields()[mesh.KeyTruncated] != nil {
+		t.Errorf("who takes all gets %v", whole)
+	}
+}
+
 // A task goes with its thread, wherever that was deleted, and whatever thread comes
 // after it under the same id.
 func TestAFinishedTaskGoesWithItsThread(t *testing.T) {

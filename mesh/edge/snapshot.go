@@ -54,7 +54,7 @@ func (e *Edge) snapshot(ctx context.Context, call mesh.Call, key mesh.ThreadKey,
 	if f.task = task; bare {
 		task.Artifacts = nil
 	}
-	if f.ended != 0 && last >= f.ended {
+	if f.ended != 0 && last >= f.ended && (bare || !snap.Full()) { // a part is one caller's
 		e.keep(key, f, bare)
 	}
 	return e.shown(call, key, f, bare), nil

@@ -81,15 +81,15 @@ func (d *Digest) join(e *mesh.Event) bool {
 		len(to.Artifact.GetParts()) != 1 || !plainText(to.Artifact.GetParts()[0]) {
 		return false
 	}
-	if d.joined.Len() == 0 {
+	if d.joined.Len() == 0 { // the event is the log's
 		d.joined.WriteString(to.Artifact.GetParts()[0].GetText())
+		c := *last
+		last, d.events[len(d.events)-1] = &c, &c
 	}
 	words := b.Artifact.GetParts()[0].GetText()
 	d.joined.WriteString(words)
 	d.bytes += len(words)
-	c := *last
-	c.Seq, c.Pos, c.Size = e.Seq, e.Pos, 0
-	d.events[len(d.events)-1] = &c
+	last.Seq, last.Pos, last.Size = e.Seq, e.Pos, 0
 	return true
 }
 

@@ -55,17 +55,16 @@ func (s *Snapshot) Apply(e *mesh.Event) {
 		if s.full {
 			return
 		}
-		s.whole.add(r.ArtifactUpdate.Artifact, r.ArtifactUpdate.Append)
+		more := s.whole.add(r.ArtifactUpdate.Artifact, r.ArtifactUpdate.Append)
 		if s.bounded {
-			size, _ := mesh.BodySize(e.Body)
-			s.room -= size
+			s.room -= more
 			s.full = s.room <= 0
 		}
 	}
 }
 
-// Within has the snapshot put artifacts together until they have more bytes than there is room
-// for. It is called before Apply, and returns the snapshot.
+// Within has the snapshot put artifacts together until they have as many bytes, as they are
+// shown, as there is room for: what is full is never less than that. It is called before Apply, and returns the snapshot.
 func (s *Snapshot) Within(room int) *Snapshot {
 	s.bounded, s.room, s.full = true, room, room <= 0
 	return s

@@ -2,10 +2,15 @@ package thread_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
+	"pgregory.net/rapid"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread"
@@ -40,6 +45,65 @@ func TestTheHistoryHasTheQuestionBeforeItsAnswer(t *testing.T) {
 		}
 		if got := task.Status.Message.GetMessageId(); !slices.Equal(history, tt.history) || got != tt.status {
 			t.Errorf("%s: history %q, status %q; want %q, %q", name, history, got, tt.history, tt.status)
+		}
+	}
+}
+
+// A snapshot that is bounded is full of what it shows and not of what it was made of, by all events
+// as by its digest; and what is not full is whole.
+func TestASnapshotIsFullOfWhatItShows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := aTalk(t)
+		room := rapid.SampledFrom([]int{1, 100, 1000, 10_000, 1 << 20}).Draw(t, "room")
+		for _, turn := range thread.Fold(log).Turns() {
+			whole, d := thread.NewSnapshot("c", turn.ID), thread.NewDigest(turn.ID, "", "")
+			for _, e := range log[turn.Opened-1:] {
+				whole.Apply(e)
+				d.Apply(e)
+			}
+			want, _ := whole.Task()
+			for name, events := range map[string][]*mesh.Event{"events": log[turn.Opened-1:], "digest": d.Take()} {
+				s := thread.NewSnapshot("c", turn.ID).Within(room)
+				for _, e := range events {
+					s.Apply(e)
+				}
+				got, _ := s.Task()
+				size := 0
+				for _, a := range got.Artifacts {
+					size += proto.Size(a)
+				}
+				_, marked := got.Metadata.GetFields()[mesh.KeyTruncated]
+				if s.Full() != marked || s.Full() && size < room || !s.Full() && !cmp.Equal(want, got, protocmp.Transform()) {
+					t.Fatalf("by its %s: of %d bytes that have room %d are shown, full %v, marked %v", name, room, size, s.Full(), marked)
+				}
+			}
+		}
+	})
+}
+
+// What is replaced gives its room back, and pieces of text take what the text does.
+func TestWhatIsNotShownTakesNoRoom(t *testing.T) {
+	piece := func(n int, add bool) mesh.ArtifactAppended {
+		return mesh.ArtifactAppended{Append: add, Artifact: &a2apb.Artifact{ArtifactId: "an-id-that-is-long-beside-its-text", Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: strings.Repeat("x", n)}}}}}
+	}
+	for name, tt := range map[string]struct {
+		size int
+		add  bool
+	}{"replaced": {900, false}, "joined": {1, true}} {
+		s, given := thread.NewSnapshot("c", "t").Within(1000), thread.NewGiven("a", 1000)
+		s.Apply(&mesh.Event{Seq: 1, Execution: "t", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: "t", Kind: mesh.KindTurn}}})
+		s.Apply(&mesh.Event{Seq: 2, Execution: "t", Body: mesh.DispatchIssued{Child: mesh.Execution{ID: "a", Parent: "t", Kind: mesh.KindAgent, Agent: "main"}}})
+		for i := range 900 {
+			e := &mesh.Event{Seq: mesh.Seq(3 + i), Execution: "a", Body: piece(tt.size, tt.add)}
+			s.Apply(e)
+			given.Apply(e)
+		}
+		task, _ := s.Task()
+		if s.Full() || len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts[0].GetText()) != 900 {
+			t.Errorf("%s: it is full %v, with %d bytes", name, s.Full(), proto.Size(task))
+		}
+		if all, left := given.Artifacts(); left > 0 || !proto.Equal(all[0], task.Artifacts[0]) {
+			t.Errorf("%s: %d are left out", name, left)
 		}
 	}
 }

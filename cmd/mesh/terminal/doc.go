@@ -14,7 +14,7 @@
 // # What runs concurrently
 //
 // All methods of a [Terminal] may be called concurrently. It owns a reader of
-// keys and a watcher of the window's size; Close ends both, but for a read of
+// keys and a watcher of the window's size and of stops; Close ends both, but for a read of
 // the terminal that is under way, which only a key ends.
 //
 // # What it is not

@@ -15,16 +15,17 @@ type editor struct {
 	at     int // cursor, in bytes
 	killed string
 
-	history *History
-	entry   int    // of the history that is shown; its length for what is typed
-	draft   string // what was typed before going back
-	search  string // what a search looks for, while it goes on
+	history   *History
+	entry     int    // of the history that is shown; its length for what is typed
+	draft     string // what was typed before going back
+	searching bool   // a search goes on
+	search    string // what it looks for
 }
 
 // apply changes the text as the command says.
 func (e *editor) apply(k key) {
 	if k.command != searchBack {
-		e.search = ""
+		e.searching = false
 	}
 	switch k.command {
 	case insert:
@@ -49,6 +50,20 @@ func (e *editor) apply(k key) {
 		e.recall(k.command)
 	default:
 		e.move(k.command)
+	}
+}
+
+// adds is how many bytes a key adds to the text that were not in it.
+func (e *editor) adds(k key) int {
+	switch k.command {
+	case insert:
+		return len(k.text)
+	case newline:
+		return len("\n")
+	case yank:
+		return len(e.killed)
+	default:
+		return 0
 	}
 }
 
@@ -119,7 +134,7 @@ func (e *editor) set(text string) { e.text, e.at = text, len(text) }
 func (e *editor) take() string {
 	text := e.text
 	e.set("")
-	e.draft, e.entry, e.search = "", e.history.len(), ""
+	e.draft, e.entry, e.searching = "", e.history.len(), false
 	return text
 }
 
@@ -129,8 +144,8 @@ func (e *editor) recall(c command) {
 	if e.entry == e.history.len() {
 		e.draft = e.text
 	}
-	if c == searchBack && e.search == "" {
-		e.search = e.text
+	if c == searchBack && !e.searching {
+		e.searching, e.search = true, e.text
 	}
 	step := -1
 	if c == later {

@@ -93,6 +93,7 @@ func TestTheHistoryIsGoneThrough(t *testing.T) {
 	for _, step := range []struct{ input, want string }{
 		{"draft\x1b[A", "last one▏"}, {"\x1b[A\x1b[A\x1b[A", "first one▏"}, {"\x0e", "second▏"},
 		{"\x1b[B\x1b[B", "draft▏"}, {"\x15one\x12", "last one▏"}, {"\x12", "first one▏"}, {"\x12", "first one▏"},
+		{"\x0e\x0e\x0e\x15\x12", "last one▏"}, {"\x12", "second▏"}, {"\x12", "first one▏"}, // from nothing, all are found
 	} {
 		if got, _ := typed(t, e, step.input); got != step.want {
 			t.Errorf("after %q: %q, want %q", step.input, got, step.want)
@@ -128,5 +129,54 @@ func TestTheHistoryIsKeptInAFile(t *testing.T) {
 	data, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(data), "\n") != maxEntries {
 		t.Errorf("the file has %d lines, %v", strings.Count(string(data), "\n"), err)
+	}
+}
+
+// A line that is too long or no text takes no other entry away, and stays in the
+// file until that is cut.
+func TestALineThatCannotBeReadTakesNoOtherAway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history")
+	long := `"` + strings.Repeat("x", maxEntryBytes+1) + "\"\n"
+	kept := "\"one\"\n\"" + strings.Repeat("x", 9*maxEntryBytes) + "\"\n" + long + "{}\nnull\n\"two\"\n\"three\""
+	if err := os.WriteFile(file, []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := OpenHistory(file)
+	if err != nil || strings.Join(h.entries, " ") != "one two three" {
+		t.Errorf("%d entries, the last %.20q, %v", h.len(), h.at(h.len()-1), err)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != kept {
+		t.Errorf("the file has %d bytes, want %d, %v", len(data), len(kept), err)
+	}
+}
+
+// A text is held to its limit, by whichever key it would grow.
+func TestNoKeyGoesBeyondTheLimit(t *testing.T) {
+	s, _ := newScreen(t, 40, 10)
+	term := &Terminal{opts: Options{Limit: 10}, screen: *s}
+	for _, k := range []key{{insert, "1234567"}, {command: killLeft}, {command: yank}} {
+		term.press(k)
+	}
+	for _, k := range []key{{command: yank}, {insert, "8"}, {command: newline}, {insert, "ü"}, {insert, "0"}, {command: newline}} {
+		term.press(k)
+	}
+	if got, want := term.screen.editor.text, "1234567"+"8\n"+"0"; got != want || term.screen.notice == "" {
+		t.Errorf("%q, %q; want %q", got, term.screen.notice, want)
+	}
+}
+
+// What several words have in common ends between two characters.
+func TestACompletionEndsBetweenCharacters(t *testing.T) {
+	for want, words := range map[string][]string{
+		"caf":  {"café", "cafè"},
+		"ca":   {"cafe", "cafe\u0301", "cab"},
+		"flag": {"flag🇳🇴", "flag🇳🇱", "flag"},
+	} {
+		s, _ := newScreen(t, 40, 10)
+		term := &Terminal{opts: Options{Complete: func(string) (int, []string) { return 0, words }}, screen: *s}
+		term.press(key{command: complete})
+		if got := term.screen.editor.text; got != want {
+			t.Errorf("%q is completed to %q, want %q", words, got, want)
+		}
 	}
 }

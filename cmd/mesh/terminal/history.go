@@ -25,7 +25,7 @@ type History struct {
 }
 
 // OpenHistory reads the history that the file has; a file that is not there
-// has none, and lines that cannot be read are passed over. "" keeps it for as
+// has none, and lines that cannot be read or are too long are passed over. "" keeps it for as
 // long as the program runs. More than twice the bound of a file is cut to it.
 func OpenHistory(file string) (*History, error) {
 	h := &History{file: file}
@@ -36,20 +36,26 @@ func OpenHistory(file string) (*History, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return h, err
 	}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 8*maxEntryBytes)
 	read := 0
-	for lines.Scan() {
-		var text string
-		if json.Unmarshal(lines.Bytes(), &text) == nil {
-			h.remember(clean(text))
+	for line := range bytes.Lines(data) {
+		if text, ok := entryIn(line); ok {
+			h.remember(text)
 		}
 		read++
 	}
-	if read > 2*maxEntries || lines.Err() != nil {
+	if read > 2*maxEntries {
 		return h, h.rewrite()
 	}
 	return h, nil
+}
+
+// entryIn is the entry that a line of the file has, if it has one within bounds.
+func entryIn(line []byte) (text string, ok bool) {
+	if len(line) > 8*maxEntryBytes || json.Unmarshal(line, &text) != nil { // escaped, a byte has six at most
+		return "", false
+	}
+	text = clean(text)
+	return text, text != "" && len(text) <= maxEntryBytes
 }
 
 // Add keeps text as the last entry. What is too long, or was the last one

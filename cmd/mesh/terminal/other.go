@@ -4,8 +4,8 @@ package terminal
 
 import "os"
 
-// resizes never tells: a size is asked for at each drawing.
-func resizes() (changed <-chan os.Signal, stop func()) { return nil, func() {} }
+// signals never tells: a size is asked for at each drawing, and there are no jobs.
+func signals() (resized, resumed <-chan os.Signal, stop func()) { return nil, nil, func() {} }
 
-// suspend does nothing where there are no jobs.
-func (t *Terminal) suspend() {}
+// suspend stops nothing where there are no jobs.
+func (t *Terminal) suspend() { t.screen.draw(nil) }

@@ -29,13 +29,15 @@ type screen struct {
 	size func() (columns, rows int)
 	md   markdown
 
-	lead, open string // of the line that is still written: who says it, and the rest
-	said       bool   // what comes is said by an agent
-	agent      bool   // the open line was
+	lead  string          // of the line that is still written: who says it
+	open  strings.Builder // the rest of it
+	said  bool            // what comes is said by an agent
+	agent bool            // the open line was
 
 	prompt, status string
 	editor         editor
 	notice         string // about the last key, until the next one
+	laid           layout // the text that is typed, as it was drawn last
 
 	drawn  []int // the columns of each row of the live area
 	cursor place // in it
@@ -48,16 +50,17 @@ func (s *screen) write(text string) {
 	for text != "" {
 		n := strings.IndexAny(text, "\n\x0e\x0f")
 		if n < 0 {
-			s.open += text
+			s.open.WriteString(text)
 			break
 		}
-		s.open += text[:n]
+		s.open.WriteString(text[:n])
 		switch text[n] {
 		case '\n':
 			s.finish(&done)
 		case saidBegin:
 			if !s.agent {
-				s.lead, s.open = s.open, ""
+				s.lead = s.open.String()
+				s.open.Reset()
 			}
 			s.said, s.agent = true, true
 		case saidEnd:
@@ -71,7 +74,7 @@ func (s *screen) write(text string) {
 // finish ends the open line and writes its rows.
 func (s *screen) finish(done *bytes.Buffer) {
 	width, _ := s.size()
-	lead, text := shown(s.lead), shown(s.open)
+	lead, text := shown(s.lead), shown(s.open.String())
 	var rows []string
 	switch {
 	case s.agent:
@@ -87,7 +90,8 @@ func (s *screen) finish(done *bytes.Buffer) {
 	for _, r := range rows {
 		done.WriteString(r + "\r\n")
 	}
-	s.lead, s.open, s.agent = "", "", s.said
+	s.lead, s.agent = "", s.said
+	s.open.Reset()
 }
 
 // style is the style where there is colour.
@@ -147,7 +151,7 @@ func (s *screen) draw(finished []byte) {
 func (s *screen) erase() {
 	var b bytes.Buffer
 	s.toTop(&b)
-	if s.open != "" || s.lead != "" {
+	if s.open.Len() > 0 || s.lead != "" {
 		s.finish(&b)
 	}
 	s.drawn, s.cursor = nil, place{}
@@ -184,7 +188,7 @@ type row struct {
 // and what of the text that is typed is around the cursor.
 func (s *screen) live(width, height int) ([]row, place) {
 	prompt := s.short(width)
-	typed, cursor := lay(prompt, s.editor.text, s.editor.at, width)
+	typed, cursor := s.laid.of(prompt, s.editor.text, s.editor.at, width)
 	limit := max(1, height/2)
 	if len(typed) > limit {
 		from := min(max(0, cursor.row-limit/2), len(typed)-limit)
@@ -194,7 +198,7 @@ func (s *screen) live(width, height int) ([]row, place) {
 	add := func(style, text string) {
 		rows = append(rows, row{styled(s.style(style), text), displaywidth.String(text)})
 	}
-	if text := shown(tail(s.lead+s.open, width*height*4)); text != "" {
+	if text := shown(s.seen(width * height * 4)); text != "" {
 		open := wrap([]span{{"", text}}, width, "")
 		for _, r := range open[max(0, len(open)-max(1, height-len(typed)-3)):] {
 			add("", r)
@@ -214,6 +218,16 @@ func (s *screen) live(width, height int) ([]row, place) {
 		rows = append(rows, row{r, n})
 	}
 	return rows, cursor
+}
+
+// seen is the end of the open line, of about n bytes. How long the line is
+// costs nothing: it is drawn for each piece of it.
+func (s *screen) seen(n int) string {
+	text := s.open.String()
+	if len(text) < n {
+		text = tail(s.lead, n-len(text)) + text
+	}
+	return tail(text, n)
 }
 
 // tail is the end of text, of about n bytes: more is not seen.

@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"fmt"
+	"io"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -176,6 +178,31 @@ func TestTheLiveAreaFitsTheWindow(t *testing.T) {
 	got := strings.Join(strings.Fields(strings.Split(g.text(), "⠋")[0]), " ")
 	if want := strings.TrimSpace(all.String()); got != want {
 		t.Errorf("the finished line is %q, want %q", got, want)
+	}
+}
+
+// What is drawn for each piece of an answer and each beat does not grow with the
+// line that is open, nor with the text that is typed.
+func TestADrawingCostsWhatIsSeen(t *testing.T) {
+	const long = 1 << 20
+	s := &screen{out: io.Discard, size: func() (int, int) { return 80, 24 }}
+	s.write("main › " + Said(strings.Repeat("a word ", long/7)))
+	s.editor.apply(key{insert, strings.Repeat("typed ", long/6)})
+	s.draw(nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const times = 100
+	for range times {
+		s.write(Said(strings.Repeat("piece ", 16)))
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > long/4 {
+		t.Errorf("a drawing takes %d bytes", each)
+	}
+	s.editor.apply(key{command: backspace})
+	s.size = func() (int, int) { return 20, 24 }
+	if rows, cursor := s.live(s.size()); cursor.column > 20 || rows[len(rows)-1].columns > 20 {
+		t.Errorf("the text is not laid anew: %v of %v", cursor, rows)
 	}
 }
 

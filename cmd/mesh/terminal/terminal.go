@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/clipperhouse/displaywidth"
 	"golang.org/x/term"
 )
 
@@ -49,10 +50,11 @@ type Terminal struct {
 
 	mu      sync.Mutex
 	screen  screen
-	before  *term.State
+	before  *term.State // as Open found it
 	working string
 	frame   int
 	listed  string // the text at which the words were listed
+	away    bool   // given back to be stopped, and not taken over again
 	closed  bool
 }
 
@@ -152,14 +154,34 @@ func (t *Terminal) giveBack() error {
 	return term.Restore(int(t.opts.In.Fd()), t.before)
 }
 
-// watch draws anew when the window's size changes, and while something works.
+// resume takes the terminal over again after a stop, whoever stopped the
+// process: a shell has changed the terminal meanwhile.
+func (t *Terminal) resume() {
+	if t.closed {
+		return
+	}
+	_, _ = term.MakeRaw(int(t.opts.In.Fd()))   // what it is now is the shell's; a terminal that is gone has nobody to tell
+	_, _ = io.WriteString(t.opts.Out, pasteOn) // as in draw
+	if !t.away {
+		t.screen.drawn, t.screen.cursor = []int{}, place{} // the shell has written below what was drawn
+	}
+	t.away = false
+	t.screen.draw(nil)
+}
+
+// watch draws anew when the window's size changes, when the process goes on
+// after a stop, and while something works.
 func (t *Terminal) watch() {
-	resized, stop := resizes()
+	resized, resumed, stop := signals()
 	defer stop()
 	for {
 		select {
 		case <-resized:
 			t.update(func() {})
+		case <-resumed:
+			t.mu.Lock()
+			t.resume()
+			t.mu.Unlock()
 		case <-t.opts.Frames:
 			t.mu.Lock()
 			if t.working != "" && !t.closed {
@@ -222,10 +244,11 @@ func (t *Terminal) press(k key) (entered *Entry) {
 		return &Entry{Err: io.EOF}
 	case k.command == suspend:
 		t.suspend()
+		return nil // what is drawn now would be the shell's
 	case k.command == clearScreen:
 		_, _ = io.WriteString(t.opts.Out, "\x1b[H\x1b[2J") // as in draw
 		s.drawn = nil
-	case k.command == tooLong, k.command == insert && len(e.text)+len(k.text) > t.opts.Limit:
+	case k.command == tooLong, e.adds(k) > 0 && len(e.text)+e.adds(k) > t.opts.Limit:
 		s.notice = fmt.Sprintf("! a text has at most %d bytes; nothing was added", t.opts.Limit)
 	case k.command == ignore:
 		return nil
@@ -267,13 +290,7 @@ func (t *Terminal) complete() {
 	if len(words) == 0 || t.closed {
 		return
 	}
-	common := words[0]
-	for _, w := range words[1:] {
-		for !strings.HasPrefix(w, common) {
-			common = common[:len(common)-1]
-		}
-	}
-	common = clean(common)
+	common := clean(beginning(words))
 	switch {
 	case len(words) == 1:
 		t.screen.editor.replace(from, at, common+" ")
@@ -284,4 +301,18 @@ func (t *Terminal) complete() {
 	}
 	t.listed = t.screen.editor.text
 	t.screen.draw(nil)
+}
+
+// beginning is what all words begin with, in whole characters.
+func beginning(words []string) string {
+	common := words[0]
+	for _, w := range words[1:] {
+		n := 0
+		a, b := displaywidth.StringGraphemes(common), displaywidth.StringGraphemes(w)
+		for a.Next() && b.Next() && a.Value() == b.Value() {
+			n += len(a.Value())
+		}
+		common = common[:n]
+	}
+	return common
 }

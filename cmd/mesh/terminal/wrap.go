@@ -117,6 +117,23 @@ func (w *wrapper) next() {
 // A place is a row and a column.
 type place struct{ row, column int }
 
+// A layout is what lay made of a text, kept for as long as that is the same.
+type layout struct {
+	prompt, text string
+	at, width    int
+	rows         []string // nil if nothing was laid yet
+	cursor       place
+}
+
+// of is lay, of which it keeps the last result. Rows are not to be changed.
+func (l *layout) of(prompt, text string, at, width int) (rows []string, cursor place) {
+	if l.rows == nil || l.prompt != prompt || l.text != text || l.at != at || l.width != width {
+		rows, cursor := lay(prompt, text, at, width)
+		*l = layout{prompt, text, at, width, rows, cursor}
+	}
+	return l.rows, l.cursor
+}
+
 // lay breaks a prompt and the text behind it into rows of width columns, at
 // any character, and says where the byte at is. A row that is full has another
 // one below it: that is where the cursor goes.

@@ -28,14 +28,14 @@ const (
 // generate asks the model over the client that agents use, once, and returns what it called
 // and how the reply ended.
 func (p *prober) generate(ctx context.Context, req *llm.Request) (called bool, finish string, err error) {
-	c := p.config
-	c.Logger, c.MaxRetries, c.Timeout, c.IdleTimeout, c.NativeTools = nil, -1, p.limit, p.limit, []string{}
-	client, err := openai.New(c)
-	if err != nil {
-		return false, "", err
+	if p.client == nil {
+		c := p.config
+		c.Logger, c.MaxRetries, c.Timeout, c.IdleTimeout, c.NativeTools = nil, -1, p.limit, p.limit, []string{}
+		if p.client, err = openai.New(c); err != nil {
+			return false, "", err
+		}
 	}
-	defer client.Close()
-	for chunk, err := range client.Generate(ctx, req) {
+	for chunk, err := range p.client.Generate(ctx, req) {
 		switch {
 		case err != nil:
 			return called, "", err
@@ -169,7 +169,7 @@ func (p *prober) tools(ctx context.Context) {
 	switch code := mesh.CodeOf(err); {
 	case err == nil && called:
 		p.well(StepTools)
-	case err == nil && slices.Contains([]string{"length", "max_output_tokens", "incomplete"}, finish):
+	case err == nil && slices.Contains([]string{"length", "incomplete"}, finish):
 		p.doubt(StepTools, NotSaid, "", "the model thought for longer than it was given, and called no tool by then")
 	case err == nil:
 		p.doubt(StepTools, NoToolCalls, remedy, "the model %s answered in words where it was to call a tool", p.config.Model)

@@ -6,9 +6,11 @@
 // was found at each [Step] is typed ([Status], [Code]); the words are for people. Steps behind
 // one that failed are unknown, unless what is known already says more.
 //
-// It sends at most four requests: one for the list of models, and three, of which two are the
-// usual, for short replies. These cost some hundred tokens together, at most about 100 of the
-// prompts and 64, 64 and 256 of the replies, which nobody's quota counts. Each request has the
+// It sends three requests at most: one for the list of models, and two for short replies. An
+// endpoint that refuses how a model is asked is asked once more, over the Responses API, and
+// once more without what models thought: five requests at most. The replies cost some hundred
+// tokens together, at most about 100 of the prompts and 64 and 256 of the replies, which
+// nobody's quota counts. Each request has the
 // time that the caller gives it, and no redirect is followed, so that neither the key nor what
 // is said reaches another host. Neither the key nor what a URL may have of one is in any text.
 //
@@ -167,6 +169,7 @@ type prober struct {
 	limit  time.Duration
 	http   *http.Client
 	own    *http.Transport // to close; nil if the caller has given one
+	client *openai.Client  // that agents use; nil until a reply is asked for, and what it learns is kept
 	found  map[Step]Result
 	models []string
 	listed int // the status of the list
@@ -187,6 +190,9 @@ func newProber(c openai.Config, limit time.Duration) *prober {
 }
 
 func (p *prober) close() {
+	if p.client != nil {
+		p.client.Close()
+	}
 	if p.own != nil {
 		p.own.CloseIdleConnections()
 	}

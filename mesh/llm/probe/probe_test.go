@@ -349,6 +349,55 @@ func TestAHangingEndpointIsGivenUp(t *testing.T) {
 	}
 }
 
+// finding U3: a list that breaks off is none, and no reason to ask for no reply: HTTP was spoken.
+func TestAListThatBreaksOffIsNone(t *testing.T) {
+	t.Parallel()
+	works := &endpoint{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, `{"data":[{"id":"small"}]}`)
+			return // the server closes the connection
+		}
+		works.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	r := probe.Endpoint(t.Context(), openai.Config{BaseURL: srv.URL + "/v1", Key: key, Model: "big", Settings: settings}, 0)
+	want(t, r, "ooooooooo", "", "")
+	if len(r.Models) > 0 {
+		t.Errorf("it lists %v", r.Models)
+	}
+}
+
+// What the first request found out of the protocol is not asked for again: five requests are
+// the most that are sent.
+func TestAProtocolIsFoundOutOnce(t *testing.T) {
+	t.Parallel()
+	var asked []string // the requests come one after the other
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what there is of it will do
+		thoughts := strings.Contains(string(body), "encrypted")
+		asked = append(asked, strings.TrimPrefix(r.URL.Path, "/v1")+map[bool]string{true: " with thoughts"}[thoughts])
+		switch {
+		case r.URL.Path != "/v1/responses":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"message":"use /v1/responses"}}`)
+		case thoughts:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"Encrypted content is not supported"}}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"type":"response.completed","response":{"status":"completed","output":[{"type":"function_call","call_id":"1","name":"report_ok","arguments":"{}"}]}}`+"\n\n")
+		}
+	}))
+	defer srv.Close()
+	r := probe.Endpoint(t.Context(), openai.Config{BaseURL: srv.URL + "/v1", Key: key, Model: "o9", Settings: settings}, 0)
+	want(t, r, "ooooooooo", "", "")
+	if diff := cmp.Diff([]string{"/models", "/chat/completions", "/responses with thoughts", "/responses", "/responses"}, asked); diff != "" {
+		t.Errorf("the requests differ (-want +got):\n%s", diff)
+	}
+}
+
 // The endpoints of this machine are those that list models; a web server of another kind is none.
 func TestEndpointsOfThisMachineAreFound(t *testing.T) {
 	t.Parallel()

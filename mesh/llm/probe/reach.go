@@ -127,6 +127,9 @@ func (p *prober) get(ctx context.Context) (status int, body []byte, err error) {
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }()
 		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		if err != nil && timed.Err() == nil && !timedOut(err) {
+			body, err = nil, nil // HTTP was spoken, and a list that breaks off is none
+		}
 	}
 	var at *url.Error
 	if errors.As(err, &at) {
@@ -159,9 +162,13 @@ type progress struct{ resolved, connected, encrypted atomic.Bool }
 
 func (w *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		DNSDone:          func(i httptrace.DNSDoneInfo) { w.resolved.Store(i.Err == nil) },
-		ConnectStart:     func(string, string) { w.resolved.Store(true) },
-		ConnectDone:      func(_, _ string, err error) { w.connected.Store(w.connected.Load() || err == nil) },
+		DNSDone:      func(i httptrace.DNSDoneInfo) { w.resolved.Store(i.Err == nil) },
+		ConnectStart: func(string, string) { w.resolved.Store(true) },
+		ConnectDone: func(_, _ string, err error) {
+			if err == nil { // several may be tried at once
+				w.connected.Store(true)
+			}
+		},
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { w.encrypted.Store(err == nil) },
 		GotConn:          func(httptrace.GotConnInfo) { w.resolved.Store(true); w.connected.Store(true); w.encrypted.Store(true) },
 	}

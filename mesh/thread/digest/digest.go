@@ -139,23 +139,27 @@ func (r *reading) kept(ctx context.Context) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	if is, err := r.usable(ctx, all[len(all)-1]); err != nil || !is {
-		if err == nil {
-			err = r.forget(ctx)
-		}
+	end := len(all) - 1
+	last, err := r.usable(ctx, all[end])
+	if err != nil {
 		return err
 	}
+	if last == nil {
+		return r.forget(ctx)
+	}
 	for i, c := range all {
-		if c.To <= r.after && i < len(all)-1 { // the last one says who has the stream
+		if c.To <= r.after && i < end { // the last one says who has the stream
 			r.at = c.To
 			continue
 		}
-		d, err := r.load(ctx, c)
-		if d == nil || err != nil {
-			if err == nil {
-				err = r.forget(ctx)
+		d := last
+		if i < end {
+			if d, err = r.load(ctx, c); err != nil {
+				return err
 			}
-			return err
+		}
+		if d == nil {
+			return r.forget(ctx)
 		}
 		for _, e := range d.events {
 			if err := r.give(e); err != nil {
@@ -182,15 +186,18 @@ func (r *reading) load(ctx context.Context, c Chunk) (*decoded, error) {
 	return nil, nil
 }
 
-// usable reports whether the log has the last event of the last chunk where that says, and so
-// is the one that all of them were made of.
-func (r *reading) usable(ctx context.Context, last Chunk) (bool, error) {
+// usable is the last chunk, if the log has its last event where that says, and so is the one that
+// all of them were made of; nil if not.
+func (r *reading) usable(ctx context.Context, last Chunk) (*decoded, error) {
 	d, err := r.load(ctx, last)
 	if d == nil || err != nil {
-		return false, err
+		return nil, err
 	}
 	events, err := r.log.Read(ctx, r.key, last.To-1, 1)
-	return err == nil && len(events) == 1 && events[0].Pos == d.pos, err
+	if err != nil || len(events) != 1 || events[0].Pos != d.pos {
+		return nil, err
+	}
+	return d, nil
 }
 
 // forget drops what is kept of the thread; the reading goes on from the log. What was yielded
@@ -236,7 +243,8 @@ func (r *reading) save(ctx context.Context, from mesh.Seq, last *mesh.Event) {
 		r.logger.WarnContext(ctx, "a part of a long task is not kept in short", "tenant", r.key.Tenant, "thread", r.key.ID, "task", r.turn.Turn, "err", err)
 		return
 	}
-	if _, there, err := r.log.Info(ctx, r.key); err == nil && !there { // it was deleted meanwhile
+	info, there, err := r.log.Info(ctx, r.key)
+	if err == nil && (!there || info.FirstPos > last.Pos) { // it was deleted meanwhile, and may have begun anew
 		if err := r.values.Forget(ctx, []mesh.ThreadKey{r.key}); err != nil {
 			r.logger.WarnContext(ctx, "what was kept of a deleted thread stays until the next start", "tenant", r.key.Tenant, "thread", r.key.ID, "err", err)
 		}

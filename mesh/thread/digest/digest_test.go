@@ -31,6 +31,27 @@ func (c *counter) Read(ctx context.Context, key mesh.ThreadKey, after mesh.Seq, 
 	return events, err
 }
 
+// A loader is a store that counts the chunks that are loaded; what saves does comes before the
+// first one is saved.
+type loader struct {
+	*checkpoint.Store
+	n     int
+	saves func()
+}
+
+func (l *loader) LoadChunk(ctx context.Context, key mesh.ThreadKey, turn string, from, to int64) ([]byte, error) {
+	l.n++
+	return l.Store.LoadChunk(ctx, key, turn, from, to)
+}
+
+func (l *loader) SaveChunk(ctx context.Context, key mesh.ThreadKey, turn string, from, to int64, data []byte) error {
+	if f := l.saves; f != nil {
+		l.saves = nil
+		f()
+	}
+	return l.Store.SaveChunk(ctx, key, turn, from, to, data)
+}
+
 // The first reading of a long turn is of all its log, and the second is not. What is kept of it is
 // damaged, of another log, in part or away: the task is that of the log always, and what is kept of a
 // deleted thread goes.
@@ -79,13 +100,14 @@ func TestALongTaskIsThatOfItsLogWhateverIsKept(t *testing.T) {
 		return n
 	}
 	counted := &counter{Log: log}
-	keeper := digest.New(counted, store, slog.New(slog.DiscardHandler))
+	loads := &loader{Store: store}
+	keeper := digest.New(counted, loads, slog.New(slog.DiscardHandler))
 	want := task(keeper)
 	if n := chunks(); n != 3 || counted.events <= 3*digest.Every {
 		t.Fatalf("%d chunks are kept of %d events", n, counted.events)
 	}
-	if counted.events = 0; !proto.Equal(want, task(keeper)) || counted.events > 200 {
-		t.Errorf("of what is kept %d events are read again", counted.events)
+	if counted.events, loads.n = 0, 0; !proto.Equal(want, task(keeper)) || counted.events > 200 || loads.n != 3 {
+		t.Errorf("of what is kept %d events are read again, and %d chunks", counted.events, loads.n)
 	}
 	page, _, err := kv.List(context.WithoutCancel(t.Context()), state.Page{Kind: "thread.digest", Limit: 10})
 	if err != nil {
@@ -125,5 +147,53 @@ func TestALongTaskIsThatOfItsLogWhateverIsKept(t *testing.T) {
 	}
 	if keeper.Keep(t.Context(), key, []thread.Long{long}); chunks() != 0 {
 		t.Error("something is kept of a deleted thread")
+	}
+}
+
+// Of a thread that is deleted while a chunk of it is saved nothing is kept, also where its id has
+// begun anew by then.
+func TestNothingIsKeptOfAThreadThatBeganAnew(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		store, log := checkpoint.New(state.New(mem.Open())), threadlog.New(mem.Open())
+		id := mesh.NewThreadID()
+		key := mesh.ThreadKey{Tenant: "acme", ID: id}
+		turn := mesh.NewExecutionID(id)
+		add := func(opens bool, n int) {
+			events := make([]*mesh.Event, 0, n+1)
+			var o threadlog.AppendOptions
+			if opens {
+				o.Expect = map[mesh.Scope]mesh.Seq{mesh.ThreadScope: 0, mesh.Scope(turn): 0}
+				events = append(events, &mesh.Event{Execution: turn, Actor: "node", Body: mesh.TaskOpened{Execution: mesh.Execution{ID: turn, Kind: mesh.KindTurn, Agent: "a", User: "ann"}}})
+			}
+			for range n {
+				events = append(events, &mesh.Event{Execution: turn, Actor: "node", Body: mesh.ModelReplied{Model: "m"}})
+			}
+			if _, err := log.Append(t.Context(), key, events, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(true, 96)
+		for range 4 {
+			add(false, 1000)
+		}
+		info, _, err := log.Info(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := &loader{Store: store, saves: func() {
+			if err := log.Delete(t.Context(), key, info.LastPos); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Forget(t.Context(), []mesh.ThreadKey{key}); err != nil {
+				t.Fatal(err)
+			}
+			if anew {
+				add(true, 0)
+			}
+		}}
+		digest.New(log, values, slog.New(slog.DiscardHandler)).Keep(t.Context(), key, []thread.Long{{Turn: turn, From: 1, To: info.Last}})
+		if err := store.Chunks(t.Context(), key, string(turn), func(from, to int64) { t.Errorf("anew %v: the events %d to %d are kept", anew, from, to) }); err != nil || values.saves != nil {
+			t.Errorf("anew %v: %v", anew, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"io"
+	"math"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/thread/rows"
@@ -47,7 +48,7 @@ func (x *Index) rename(o mesh.Owner, to string, countOnly bool) (n int) {
 		from := rowKey(sort, o.Tenant, o.User)
 		var all []row
 		for at := from; at < rows.Beyond(from); {
-			at = x.walk(at, rows.Beyond(from), sumsAtOnce, span{0, 1<<32 - 1}, func(_ string, k sumKey, s Sum) { all = append(all, row{k, s}) })
+			at = x.walk(at, rows.Beyond(from), math.MaxInt, span{0, math.MaxUint32}, func(_ string, k sumKey, s Sum) { all = append(all, row{k, s}) })
 		}
 		if n += len(all); countOnly {
 			continue
