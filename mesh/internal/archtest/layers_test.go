@@ -143,7 +143,7 @@ var layers = map[string]layer{
 	"cmd/mesh": {8, []string{
 		"cmd/mesh/terminal", "agentcards", "agents/...", "docs", "gen/mesh/v1", "mesh", "mesh/agent", "mesh/alarm", "mesh/agent/...", "mesh/security/credentials", "mesh/security/auth", "mesh/dispatch", "mesh/security/egress", "mesh/security/login", "mesh/security/policy", "mesh/security/transport", "mesh/telemetry", "mesh/audit", "mesh/backup", "mesh/conformance",
 		"mesh/bind/mcp", "mesh/limit", "mesh/llm", "mesh/llm/...", "mesh/skill/mcp", "mesh/node", "mesh/node/datafolder", "mesh/skill/notify", "mesh/registry", "mesh/rpc", "mesh/skill", "mesh/skill/command",
-		"mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
+		"mesh/text", "mesh/thread", "mesh/threadlog/eventpb", "proto", "skills", "skills/...",
 	}},
 	"cmd/mesh/terminal": {7, nil},
 	"cmd/mesh/chaos":    {8, nil},
