@@ -16,7 +16,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
-
 )
 
 // A clerk is an agent of somebody, on the official SDK: it repeats what it was told, asks
