@@ -59,7 +59,9 @@ func load(t *testing.T) []pkg {
 			return err
 		}
 		if d.IsDir() {
-			if skipped := d.Name() == "testdata" || name != root && strings.HasPrefix(d.Name(), "."); skipped {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			ofOthers := err == nil // a module of its own
+			if skipped := d.Name() == "testdata" || name != root && (ofOthers || strings.HasPrefix(d.Name(), ".")); skipped {
 				return filepath.SkipDir
 			}
 			return nil
