@@ -233,17 +233,7 @@ func TestTheChecksumsAreThoseOfAllFiles(t *testing.T) {
 
 // A release can be made again, by others and elsewhere, and is the same.
 func TestTheSameSourceGivesTheSameBytesElsewhere(t *testing.T) {
-	tree, again := t.TempDir(), t.TempDir()
-	tracked := said(t, "git", "-C", root(t), "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	for name := range strings.SplitSeq(strings.TrimRight(tracked, "\x00"), "\x00") {
-		data, err := os.ReadFile(filepath.Join(root(t), name))
-		if err != nil {
-			continue // it is removed, and not yet from git
-		}
-		if err := write(filepath.Join(tree, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	tree, again := copied(t), t.TempDir()
 	if err := run(t.Context(), tree, again, testVersion, []string{here.os + "/" + here.arch}); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +244,23 @@ func TestTheSameSourceGivesTheSameBytesElsewhere(t *testing.T) {
 	if got := string(artifact(t, "checksums.txt")); got != string(sums) {
 		t.Errorf("it is\n%s and elsewhere\n%s", got, sums)
 	}
+}
+
+// copied is the source in another folder, where only its owner can read it.
+func copied(t *testing.T) string {
+	t.Helper()
+	tree := t.TempDir()
+	tracked := said(t, "git", "-C", root(t), "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	for name := range strings.SplitSeq(strings.TrimRight(tracked, "\x00"), "\x00") {
+		data, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			continue // it is removed, and not yet from git
+		}
+		if err := write(filepath.Join(tree, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree
 }
 
 func root(t *testing.T) string {

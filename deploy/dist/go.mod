@@ -1,4 +1,4 @@
-module agentmesh/dist
+module agentmesh/deploy/dist
 
 go 1.26.8
 

@@ -8,13 +8,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-const module = "agentmesh"
+// module is the path of this module.
+var module = strings.TrimSuffix(reflect.TypeFor[pkg]().PkgPath(), "/mesh/internal/archtest")
 
 // A pkg is one folder of Go files.
 type pkg struct {
