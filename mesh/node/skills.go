@@ -15,6 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/admission"
 	"agentmesh/mesh/limit"
+	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/state"
 )
 
@@ -272,7 +273,7 @@ func (c *Config) fillPorts() error {
 	if c.Schedules.CatchUp < leastCatchUp {
 		return mesh.InvalidField(op, "schedules.catch_up", "must be at least %v, and is %v; leave it out for 1h", leastCatchUp, c.Schedules.CatchUp)
 	}
-	if err := c.checkSMTP(); err != nil {
+	if err := c.SMTP.check("smtp"); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.MCP.Servers)) {
@@ -288,7 +289,8 @@ func (c *Config) fillPorts() error {
 	return c.expand()
 }
 
-// expand replaces ${NAME} in secrets by the environment's value.
+// expand replaces ${NAME} in secrets by the environment's value, and ${file:PATH} by what the
+// file has.
 func (c *Config) expand() error {
 	value := func(field, s string) (string, error) {
 		name, ok := strings.CutPrefix(s, "${")
@@ -296,6 +298,13 @@ func (c *Config) expand() error {
 			return s, nil
 		}
 		name = strings.TrimSuffix(name, "}")
+		if path, ok := strings.CutPrefix(name, "file:"); ok {
+			data, err := keyfile.Read(path)
+			if err != nil {
+				return "", mesh.InvalidField("node.Config", field, "names a file: %s", mesh.DetailOf(err))
+			}
+			return strings.TrimRight(string(data), "\r\n"), nil
+		}
 		v, ok := os.LookupEnv(name)
 		if !ok {
 			return "", mesh.InvalidField("node.Config", field, "names the environment variable %s, which is not set", name)
@@ -309,6 +318,13 @@ func (c *Config) expand() error {
 	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}, {"embedding.key", &c.Embedding.Key}} {
 		if *s.at, err = value(s.field, *s.at); err != nil {
 			return err
+		}
+	}
+	for i := range c.Accounts {
+		for name, at := range c.Accounts[i].secrets() {
+			if *at, err = value(fmt.Sprintf("accounts[%d].%s", i, name), *at); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range c.Model.Fallbacks {
