@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 
 	"agentmesh/mesh/node"
+	"agentmesh/skills/calendar"
+	"agentmesh/skills/calendar/davcal"
 	"agentmesh/skills/mail"
 	"agentmesh/skills/mail/imapbox"
 )
@@ -30,6 +32,22 @@ func mailOptions(cfg *node.Config) ([]mail.Option, error) {
 			return nil, err
 		}
 		opts = append(opts, mail.WithAccount(a.Owner(), account))
+	}
+	return opts, nil
+}
+
+// calendarOptions say where calendars are.
+func calendarOptions(cfg *node.Config) (opts []calendar.Option, err error) {
+	for i := range cfg.Accounts {
+		a := &cfg.Accounts[i]
+		if a.CalDAV.URL == "" {
+			continue
+		}
+		account, err := davcal.New(davcal.Settings{URL: a.CalDAV.URL, User: a.CalDAV.User, Password: a.CalDAV.Password, Calendar: a.CalDAV.Calendar})
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, calendar.WithAccount(a.Owner(), account))
 	}
 	return opts, nil
 }

@@ -46,6 +46,7 @@ type kit struct {
 	logger   *slog.Logger
 	carrier  *http.Transport // of requests that skills and notifications make
 	mail     []mail.Option
+	calendar []calendar.Option
 	index    *knowledge.Index
 	watched  bool // the index
 	memories *memory.Store
@@ -66,6 +67,9 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 		return nil, err
 	}
 	if k.mail, err = mailOptions(cfg); err != nil {
+		return nil, err
+	}
+	if k.calendar, err = calendarOptions(cfg); err != nil {
 		return nil, err
 	}
 	var rules []notify.Rule
@@ -175,7 +179,7 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 	case "mail":
 		return mail.Handlers(k.cfg.Data, k.mail...), nil
 	case "calendar":
-		return calendar.Handlers(k.cfg.Data), nil
+		return calendar.Handlers(k.cfg.Data, k.calendar...), nil
 	case "files":
 		return files.Handlers(filepath.Join(k.cfg.Data, filesFolder)), nil
 	case "markdown":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 
 	"agentmesh/mesh"
@@ -20,6 +21,18 @@ type Account struct {
 	IMAP IMAP `yaml:"imap"`
 	// SMTP sends the mail of the account; without an address, as that of all does.
 	SMTP SMTP `yaml:"smtp"`
+	// CalDAV is where events are; without a URL, in a folder of Data.
+	CalDAV CalDAV `yaml:"caldav"`
+}
+
+// CalDAV is a calendar on a server.
+type CalDAV struct {
+	// URL is that of the server, of the user's calendars or of the calendar.
+	URL      string `yaml:"url"`
+	User     string `yaml:"user"`
+	Password string `yaml:"password"`
+	// Calendar is its name, where there are several.
+	Calendar string `yaml:"calendar"`
 }
 
 // IMAP is an account on a mail server.
@@ -38,7 +51,7 @@ func (a *Account) Owner() mesh.Owner {
 
 // secrets are the fields that have some, by their paths.
 func (a *Account) secrets() map[string]*string {
-	return map[string]*string{"imap.password": &a.IMAP.Password, "smtp.password": &a.SMTP.Password}
+	return map[string]*string{"imap.password": &a.IMAP.Password, "smtp.password": &a.SMTP.Password, "caldav.password": &a.CalDAV.Password}
 }
 
 // checkAccounts sets defaults of accounts, and checks them.
@@ -63,13 +76,23 @@ func (c *Config) checkAccounts() error {
 }
 
 func (a *Account) check(c *Config, at string) error {
-	if a.IMAP == (IMAP{TLS: a.IMAP.TLS}) && a.SMTP.Address == "" {
-		return invalid(at, "has neither imap nor smtp; give one of them")
+	mail := a.IMAP != (IMAP{TLS: a.IMAP.TLS}) || a.SMTP != (SMTP{TLS: a.SMTP.TLS})
+	if !mail && a.CalDAV == (CalDAV{}) {
+		return invalid(at, "has none of imap, smtp and caldav; give one of them")
 	}
-	if err := first(func() error { return a.IMAP.check(at + ".imap") }, func() error { return a.SMTP.check(at + ".smtp") }); err != nil {
+	if err := first(func() error { return a.IMAP.check(at + ".imap") }, func() error { return a.SMTP.check(at + ".smtp") },
+		func() error { return a.CalDAV.check(at + ".caldav") }); err != nil {
 		return err
 	}
-	return c.owned(a, at, "mail")
+	if mail {
+		if err := c.owned(a, at, "mail"); err != nil {
+			return err
+		}
+	}
+	if a.CalDAV != (CalDAV{}) {
+		return c.owned(a, at, "calendar")
+	}
+	return nil
 }
 
 // owned checks that the account is of whom the domain keeps something for: otherwise nobody would
@@ -77,9 +100,9 @@ func (a *Account) check(c *Config, at string) error {
 func (c *Config) owned(a *Account, at, domain string) error {
 	switch shared := c.Shares(domain); {
 	case shared && a.User != "":
-		return invalid(at+".user", "is %q, but all users of a tenant share %s here; leave the user out, or take %s out of shared_data", a.User, domain, domain)
+		return invalid(at+".user", "is %q, but all users of a tenant share the data of %s here; leave the user out, or take %s out of shared_data", a.User, domain, domain)
 	case !shared && a.User == "":
-		return invalid(at+".user", "is missing, and each user has %s of their own here; name whose the account is, or add %s to shared_data", domain, domain)
+		return invalid(at+".user", "is missing, and each user has data of %s of their own here; name whose the account is, or add %s to shared_data", domain, domain)
 	}
 	return nil
 }
@@ -98,6 +121,26 @@ func (i IMAP) check(at string) error {
 		return invalid(at+".tls", "must be tls, starttls or none, and is %q", i.TLS)
 	case i.TLS == "none" && host != "localhost" && !net.ParseIP(host).IsLoopback():
 		return invalid(at+".tls", "must be tls or starttls, for the password would be sent for all to read")
+	}
+	return nil
+}
+
+func (d CalDAV) check(at string) error {
+	if d == (CalDAV{}) {
+		return nil
+	}
+	u, err := url.Parse(d.URL)
+	switch {
+	case d.URL == "" || err != nil || !webURL(d.URL):
+		return invalid(at+".url", "must be a URL such as https://dav.example.com/")
+	case u.User != nil:
+		return invalid(at+".url", "must not hold a password; give user and password")
+	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
+		return invalid(at+".url", "must begin with https, for the password would be sent for all to read")
+	case d.User == "":
+		return invalid(at+".user", "is missing; name who logs in there, often the address")
+	case d.Password == "":
+		return invalid(at+".password", "is missing; give ${NAME} to take it from the environment, or ${file:PATH}")
 	}
 	return nil
 }
