@@ -2,7 +2,6 @@ package mainagent
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/text/texttest"
 
@@ -108,10 +108,7 @@ func (r *refusing) GetHandoff(context.Context, *meshv1.GetHandoffRequest) (*mesh
 // invocation returns an invocation whose node is the service, on a port.
 func invocation(t *testing.T, service meshv1.HandoffServiceServer) *agent.Invocation {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := rpc.NewServer(rpc.Options{Auth: auth.None(nil)})
 	meshv1.RegisterHandoffServiceServer(server, service)
 	served := make(chan error, 1)

@@ -3,7 +3,6 @@ package mainagent_test
 import (
 	"context"
 	"iter"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"agentmesh/mesh/llm/scripted"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -27,10 +27,7 @@ import (
 // registerDead makes an agent known that dies right after.
 func registerDead(t *testing.T, m *meshtest.Mesh, name string) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	defer func() { _ = l.Close() }() // from then on it refuses connections
 	conn, err := rpc.Dial(m.Any().GRPC, rpc.DialOptions{})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // runAgent runs a built-in agent as a process of its own, and waits until the
@@ -18,7 +19,7 @@ import (
 func runAgent(t *testing.T, m *realMesh, dir, agent, name string, more ...string) *process {
 	t.Helper()
 	p := launch(t, dir, "mesh", []string{"MESH_ADDR=" + m.grpc},
-		append([]string{"agent", "run", agent, "--name", name, "--listen", freeAddress(t)}, more...)...)
+		append([]string{"agent", "run", agent, "--name", name, "--listen", rpctest.Free(t)}, more...)...)
 	p.shows(`agent ` + name + ` is registered with ` + m.grpc + ` and listens on (\S+)`)
 	return p
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,17 +75,6 @@ func startClerk(t *testing.T, seen func(*http.Request)) (url string) {
 	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv.URL
-}
-
-// deadAddress is one where nobody listens.
-func deadAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // An agent under test gets no secret of the mesh that the command would call.

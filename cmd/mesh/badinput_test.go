@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A refusal is a command that is bad input, and what is said about it.
@@ -204,10 +204,7 @@ func TestABrokenSkillFileDoesNotStopTheOthers(t *testing.T) {
 func TestAMeshThatCannotStartSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := rpctest.Listen(t)
 	t.Cleanup(func() { _ = taken.Close() })
 	writeFile(t, filepath.Join(dir, "file"), "")
 	writeFile(t, filepath.Join(dir, "damaged", "mesh.db"), strings.Repeat("this is no database\n", 1000))

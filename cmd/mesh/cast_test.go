@@ -11,11 +11,8 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +25,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/agent"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // asCast makes the test binary an agent: one that has the stream first and gives it to who
@@ -388,38 +386,10 @@ type castMember struct {
 	kind, name, at string
 }
 
-// ownHost is an address of this machine that only what this process starts listens on, where
-// there are more than one: nobody else gets the port of who died and is to be back.
-func ownHost() string {
-	if runtime.GOOS != "linux" {
-		return "127.0.0.1"
-	}
-	pid := os.Getpid()
-	return fmt.Sprintf("127.%d.%d.%d", 65+pid>>16&0x3f, pid>>8&0xff, 1+pid&0x7f)
-}
-
-// ports counts those that freeAddress gave out.
-var ports atomic.Int32
-
-// freeAddress is one that nothing listens on, and that the system gives to nobody who asks for
-// any: who dies and comes back finds it free.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		at := net.JoinHostPort(ownHost(), strconv.Itoa(10_000+int(ports.Add(1))%20_000))
-		if l, err := net.Listen("tcp", at); err == nil {
-			_ = l.Close() // nothing was sent over it
-			return at
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // cast starts an agent and has the mesh know it.
 func (m *realMesh) cast(t *testing.T, kind, name string) *castMember {
 	t.Helper()
-	c := &castMember{kind: kind, name: name, at: freeAddress(t)}
+	c := &castMember{kind: kind, name: name, at: rpctest.Free(t)}
 	c.up(t, m)
 	if kind != castLead && kind != castOurs {
 		_, err := meshv1.NewRegistryServiceClient(m.dial()).RegisterAgent(mesh.WithCall(timely(t), mesh.Call{}), &meshv1.RegisterAgentRequest{Name: name, CardUrl: "http://" + c.at})

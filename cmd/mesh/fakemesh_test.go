@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/api"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/skill"
 )
@@ -104,12 +105,8 @@ func (b *breakable) cut(deaf bool) {
 // startMesh serves a fake mesh on loopback and returns it with its address.
 // Without a cleanup of t's nothing of it is left.
 func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
 	f := &fakeMesh{
-		listener: &breakable{Listener: l}, stopped: make(chan struct{}), changed: make(chan struct{}),
+		listener: &breakable{Listener: rpctest.Listen(t)}, stopped: make(chan struct{}), changed: make(chan struct{}),
 		logs: map[mesh.ThreadKey]*fakeLog{}, tasks: map[string]*fakeTask{}, posted: map[string]string{},
 		agents: fakeAgents(), broken: map[string]bool{}, library: fakeSkills(t),
 	}
@@ -126,7 +123,7 @@ func startMesh(t testing.TB, auth rpc.Authenticator) (*fakeMesh, string) {
 		srv.Stop()
 		f.running.Wait()
 	})
-	return f, l.Addr().String()
+	return f, f.listener.Addr().String()
 }
 
 // log returns the thread, which it makes if asked to.

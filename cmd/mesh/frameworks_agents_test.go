@@ -20,6 +20,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A joined is an agent of a framework in a process of its own, in a mesh.
@@ -45,12 +46,7 @@ var asAgent = []scenario[*joined]{
 // agentOf starts the framework's agent and a mesh.
 func agentOf(t *testing.T, f *framework) *joined {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close() // for the agent
+	_, port, _ := net.SplitHostPort(rpctest.Free(t)) // for the agent
 	j := &joined{framework: f, trial: trial{t}, m: up(t, f.home(t)), model: startTalkModel(t), name: "theirs", port: port}
 	j.proc = j.start(port)
 	return j
@@ -362,12 +358,7 @@ func (f *framework) command(t *testing.T, program string, args ...string) *exec.
 
 // wantsCredentials joins an agent that lets in only who has a token.
 func (j *joined) wantsCredentials() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close() // for the agent
+	_, port, _ := net.SplitHostPort(rpctest.Free(j.t)) // for the agent
 	const token = "open-sesame"
 	j.start(port, token)
 	file := filepath.Join(j.t.TempDir(), "token")

@@ -18,6 +18,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/threadlog"
 	"agentmesh/mesh/threadlog/eventpb"
 )
@@ -145,7 +146,7 @@ type killed struct {
 func upUntil(t *testing.T, main string, dies moment) *killed {
 	t.Helper()
 	dir := t.TempDir()
-	writeFile(t, dir+"/mesh.yaml", fmt.Sprintf("main: %s\ngrpc: %s\nhttp: %s\ndata: data\nlog_level: warn\negress: {allow: [127.0.0.0/8], allow_http: true}\n", main, freeAddress(t), freeAddress(t)))
+	writeFile(t, dir+"/mesh.yaml", fmt.Sprintf("main: %s\ngrpc: %s\nhttp: %s\ndata: data\nlog_level: warn\negress: {allow: [127.0.0.0/8], allow_http: true}\n", main, rpctest.Free(t), rpctest.Free(t)))
 	k := &killed{launch(t, dir, asDying, []string{fmt.Sprintf("MESH_DIE=%v %q", dies, dies.from)}).mesh(dir), make(chan struct{})}
 	first := k.process
 	var watching sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentmesh/mesh/llm/probe"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // finding U3: at a terminal 'mesh init' asks for what no flag says. What is wrong is told in
@@ -69,7 +70,7 @@ func TestInitProposesWhatServesOnThisMachine(t *testing.T) {
 	for answer, want := range map[string]string{"": url, "none": "", "http://other/v1": "http://other/v1"} {
 		person, program := pseudoTerminal(t)
 		var said bytes.Buffer
-		s := &setup{app: &app{stdin: program, stdout: &said, stderr: program, asks: true}, locals: []probe.Local{{Name: "Nobody", URL: "http://" + deadAddress(t) + "/v1"}, {Name: "Ollama", URL: url}}}
+		s := &setup{app: &app{stdin: program, stdout: &said, stderr: program, asks: true}, locals: []probe.Local{{Name: "Nobody", URL: "http://" + rpctest.Free(t) + "/v1"}, {Name: "Ollama", URL: url}}}
 		s.who = s.respondent()
 		asked := make(chan error)
 		go func() { asked <- s.askURL(t.Context()) }() // the test waits

@@ -22,6 +22,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/nodetest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // testTime bounds whatever a test waits for; nothing takes that long, also not
@@ -230,7 +231,7 @@ func up(t *testing.T, dir string, extra ...string) *realMesh {
 func upWith(t *testing.T, dir string, env []string, extra ...string) *realMesh {
 	t.Helper()
 	fewDocs(t, dir)
-	args := append([]string{"up", "--grpc", freeAddress(t), "--http", freeAddress(t), "--data", "data"}, extra...)
+	args := append([]string{"up", "--grpc", rpctest.Free(t), "--http", rpctest.Free(t), "--data", "data"}, extra...)
 	return launch(t, dir, "mesh", env, args...).mesh(dir)
 }
 

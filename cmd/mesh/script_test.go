@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 )
 
@@ -75,7 +76,7 @@ func newScript(t *testing.T, archive string) *script {
 	_, s.env["MESH_ADDR"] = startMesh(t, auth.None(nil))
 	s.env["DIR"] = t.TempDir()               // has the files too
 	if strings.Contains(archive, "$CLERK") { // an agent of somebody, and an address of nobody
-		s.env["CLERK"], s.env["DEAD"] = startClerk(t, nil), deadAddress(t)
+		s.env["CLERK"], s.env["DEAD"] = startClerk(t, nil), rpctest.Free(t)
 	}
 	for name, text := range s.files {
 		at := filepath.Join(s.env["DIR"], name)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,6 +28,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 )
 
@@ -163,10 +163,7 @@ func (a *confidant) SendStreamingMessage(_ *a2apb.SendMessageRequest, stream grp
 // confide registers a confidant.
 func confide(t *testing.T, v *vault, m *realMesh) {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	plain, err := grpcPlain(m.grpc)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A postOffice is an SMTP server (RFC 5321) that takes mail, but for people
@@ -31,10 +32,7 @@ type postOffice struct {
 
 func startPostOffice(t *testing.T) *postOffice {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	p := &postOffice{addr: l.Addr().String()}
 	done := make(chan struct{})
 	go func() { // ends with the listener; the cleanup waits

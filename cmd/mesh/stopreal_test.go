@@ -14,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/scripted"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // finding R7: a stop that cuts off a turn loses none of its work, as kill -9 does not: the
@@ -88,7 +89,7 @@ func (s *stopped) run(settings string) (events []*meshv1.Event, text string) {
 	t := s.t
 	endpoint := httptest.NewServer(scripted.Handler(s.model))
 	t.Cleanup(endpoint.Close)
-	dir, at := t.TempDir(), freeAddress(t)
+	dir, at := t.TempDir(), rpctest.Free(t)
 	writeFile(t, filepath.Join(dir, "mesh.yaml"), settings+"model: {url: "+endpoint.URL+"/v1, name: scripted, key: none, retries: -1}\n")
 	agent := func(kind, name string) *process {
 		p := launch(t, dir, "mesh", nil, "agent", "run", kind, "--name", name, "--mesh", at, "--config", "mesh.yaml", "--data", "data-"+name)

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A receiver takes spans and metrics by OTLP over gRPC, as a collector does.
@@ -46,10 +47,7 @@ type told struct {
 
 func startReceiver(t *testing.T) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	r := &receiver{t: t, addr: l.Addr().String(), spans: map[string]*told{}, metrics: map[string]bool{}, more: make(chan struct{})}
 	s := grpc.NewServer()
 	collectpb.RegisterTraceServiceServer(s, r)
@@ -315,7 +313,7 @@ func startCollector(t *testing.T, r *receiver) string {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("the collector is not installed; .ci/interop does it")
 	}
-	at := freePort(t)
+	at := rpctest.Free(t)
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "collector.yaml"), `receivers: {otlp: {protocols: {grpc: {endpoint: "`+at+`"}}}}
 exporters: {otlp_grpc: {endpoint: "`+r.addr+`", tls: {insecure: true}}}
@@ -337,17 +335,6 @@ service:
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// freePort is an address that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // An agent of another process, which tells by itself, is in the turn's trace.

@@ -56,6 +56,11 @@ func threadTable(list []*meshv1.Thread) string {
 	}
 	rows := [][]string{{"THREAD", "UPDATED (UTC)", "EVENTS", "WITH", "SESSION", "TITLE"}}
 	for _, th := range list {
+		if th.GetDamaged() {
+			rows = append(rows, []string{th.GetThreadId(), stamp(th.GetUpdated()), fmt.Sprint(th.GetSeq()),
+				"-", "-", strings.TrimSpace("(damaged: 'mesh status' says more) " + clip(th.GetTitle(), 30))})
+			continue
+		}
 		rows = append(rows, []string{th.GetThreadId(), stamp(th.GetUpdated()), fmt.Sprint(th.GetSeq()),
 			withHandoff(th), sessionWords(th.GetSession()), clip(th.GetTitle(), 60)})
 	}

@@ -7,6 +7,14 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 )
 
+// Of a damaged conversation the list has what is known, and says why there is no more.
+func TestTheListOfThreadsSaysWhichIsDamaged(t *testing.T) {
+	rows := strings.Split(threadTable([]*meshv1.Thread{{ThreadId: "t1", Seq: 3, Owner: "ann", Damaged: true}}), "\n")
+	if want := "t1 - 3 - - (damaged: 'mesh status' says more)"; strings.Join(strings.Fields(rows[1]), " ") != want {
+		t.Errorf("shown as %q, want %q", rows[1], want)
+	}
+}
+
 // S4-080, S4-082: the list says who has the conversation, and where its last session stands or was left.
 func TestTheListOfThreadsSaysWhereSessionsStand(t *testing.T) {
 	at := func(s *meshv1.Session) *meshv1.Session { s.Agent = "skill-builder"; return s }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
@@ -192,10 +192,7 @@ func serve(t *testing.T, s a2a.Service, opts ...a2a.Option) a2apb.A2AServiceClie
 // serveTo is serve for a client with the choices.
 func serveTo(t *testing.T, s a2a.Service, o rpc.DialOptions, opts ...a2a.Option) a2apb.A2AServiceClient {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	srv := rpc.NewServer(rpc.Options{Auth: anyone{}})
 	a2apb.RegisterA2AServiceServer(srv, a2a.NewServer(s, opts...))
 	var serving sync.WaitGroup

@@ -19,6 +19,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/text/texttest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -111,7 +112,7 @@ func TestAnAgentInItsOwnProcessRegistersAndStaysRegistered(t *testing.T) {
 	clear(n.Leases)
 	clear(n.Agents)
 	n.Mu.Unlock()
-	_, _ = n.Serve(t, agenttest.Listener(t, nodeAddr))
+	_, _ = n.Serve(t, rpctest.ListenAt(t, nodeAddr))
 	n.Await(t, "registration after the node's restart", func() bool { return n.Leases["fake"] != "" })
 
 	if err := stop(); err != nil {
@@ -137,15 +138,13 @@ func TestAnAgentThatTheNodeRefusesIsNotServed(t *testing.T) {
 
 func TestAnAgentWaitsForItsNode(t *testing.T) {
 	n := agenttest.NewNode(t)
-	l := agenttest.Listener(t, "127.0.0.1:0")
-	addr := l.Addr().String()
-	_ = l.Close() // nobody listens there
+	addr := rpctest.Free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- agent.Serve(ctx, agent.Options{Agent: says(), NodeAddr: addr, Register: &agent.Registration{Name: "fake"}})
 	}()
-	_, _ = n.Serve(t, agenttest.Listener(t, addr))
+	_, _ = n.Serve(t, rpctest.ListenAt(t, addr))
 	n.Await(t, "registration", func() bool { return n.Leases["fake"] != "" })
 	cancel()
 	if err := <-ended; err != nil {
@@ -174,7 +173,7 @@ func TestAnAgentComesAgainWhenItsNodeSaysSo(t *testing.T) {
 func TestOptionsThatMakeNoSenseNameTheField(t *testing.T) {
 	n := agenttest.NewNode(t)
 	v := n.Verifier(t)
-	taken := agenttest.Listener(t, "127.0.0.1:0")
+	taken := rpctest.Listen(t)
 	defer taken.Close()
 	for name, tt := range map[string]struct {
 		o    agent.Options

@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/authz"
 	"agentmesh/mesh/security/credentials"
 	"agentmesh/mesh/skill"
@@ -127,10 +128,7 @@ func serve(t *testing.T) *node {
 // start serves on a loopback port until the test ends.
 func start(t *testing.T, srv *rpc.Server) *grpc.ClientConn {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	conn, err := rpc.Dial(l.Addr().String(), rpc.DialOptions{})

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -25,6 +26,7 @@ type Node struct {
 	backup  Backup // nil if others copy what the node keeps
 	made    *meshv1.BackupManifest
 	copying sync.Mutex // one copy at a time
+	copies  sync.WaitGroup
 
 	tenants *transfer.Tenants
 	usage   func(context.Context) ([]*meshv1.TenantUsage, error)
@@ -49,9 +51,38 @@ func (s *Node) BackupData(_ *meshv1.BackupDataRequest, stream grpc.ServerStreami
 	if !s.copying.TryLock() {
 		return mesh.Errorf(mesh.Precondition, op, "another backup is being made; try again when it has ended")
 	}
-	defer s.copying.Unlock()
-	return s.backup(stream.Context(), proto.CloneOf(s.made), stream.Send)
+	return s.patiently(op, stream.Send, func(take backup.Take) error {
+		return s.backup(stream.Context(), proto.CloneOf(s.made), take)
+	})
 }
+
+// patience is how long who takes a copy may take nothing of it.
+const patience = 2 * time.Minute
+
+// patiently has give a take that sends, and returns its error: Timeout when nothing was taken for
+// as long as there is patience. What is deleted stays in the node's folder while that is copied,
+// for which one who is stuck is not waited. What is under way then ends with the stream, when the
+// caller has returned; Wait waits for it.
+func (s *Node) patiently(op string, send backup.Take, give func(backup.Take) error) error {
+	stuck, ended := make(chan struct{}), make(chan error, 1)
+	giveUp := sync.OnceFunc(func() { close(stuck) })
+	s.copies.Go(func() {
+		defer s.copying.Unlock()
+		ended <- give(func(p *meshv1.BackupDataResponse) error {
+			defer time.AfterFunc(patience, giveUp).Stop()
+			return send(p)
+		})
+	})
+	select {
+	case err := <-ended:
+		return err
+	case <-stuck:
+		return mesh.Errorf(mesh.Timeout, op, "nothing of the copy was taken for %s, so it was ended; make it anew, and take it as it comes", patience)
+	}
+}
+
+// Wait waits for copies that have ended for who took them. The server has stopped before.
+func (s *Node) Wait() { s.copies.Wait() }
 
 // ListAlarms implements the RPC.
 func (s *Node) ListAlarms(context.Context, *meshv1.ListAlarmsRequest) (*meshv1.ListAlarmsResponse, error) {

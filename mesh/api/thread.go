@@ -262,7 +262,7 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 				break
 			}
 			before = int64(info.LastPos)
-			others, err := s.list(ctx, info.Key, call.Principal, resp)
+			others, err := s.list(ctx, info, call.Principal, resp)
 			if err != nil {
 				return nil, mesh.Wrap(op, err)
 			}
@@ -279,19 +279,23 @@ func (s *Threads) ListThreads(ctx context.Context, req *meshv1.ListThreadsReques
 
 // list adds the thread to the list, if the caller may read it and it was not deleted
 // meanwhile. byRole says that it is there because a role allows it.
-func (s *Threads) list(ctx context.Context, key mesh.ThreadKey, p mesh.Principal, to *meshv1.ListThreadsResponse) (byRole bool, err error) {
-	a, err := s.access(ctx, key)
+func (s *Threads) list(ctx context.Context, info threadlog.Info, p mesh.Principal, to *meshv1.ListThreadsResponse) (byRole bool, err error) {
+	a, err := s.access(ctx, info.Key)
 	if err != nil || !a.MayRead(p) {
 		return false, err
 	}
-	st, err := s.states.Summary(ctx, key)
-	if err == nil && st.Seq != 0 {
-		to.Threads, byRole = append(to.Threads, s.describe(key, &st)), !a.Involves(p)
+	st, err := s.states.Summary(ctx, info.Key)
+	is := &meshv1.Thread{ThreadId: info.Key.ID, Seq: int64(info.Last), Owner: a.Owner, Damaged: true}
+	switch {
+	case mesh.IsCode(err, mesh.DataLoss): // it is there, and nobody can say more of it
+	case err != nil || st.Seq == 0:
+		return false, err
+	default:
+		is = s.describe(info.Key, &st)
+		is.Damaged = info.Damaged
 	}
-	if mesh.IsCode(err, mesh.DataLoss) { // it is there, and nobody can say more of it
-		to.Threads, byRole, err = append(to.Threads, &meshv1.Thread{ThreadId: key.ID}), !a.Involves(p), nil
-	}
-	return byRole, err
+	to.Threads = append(to.Threads, is)
+	return !a.Involves(p), nil
 }
 
 // existing returns the key of a thread that has events, what was known of it, and who may

@@ -3,7 +3,6 @@ package call_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 const (
@@ -121,10 +121,7 @@ func (anyone) Authenticate(context.Context, rpc.Credentials) (mesh.Principal, er
 // listening serves until the test ends.
 func listening(t testing.TB, a a2apb.A2AServiceServer) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	srv := grpc.NewServer()
 	a2apb.RegisterA2AServiceServer(srv, a)
 	done := make(chan struct{})

@@ -20,6 +20,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/egress"
 )
 
@@ -139,12 +140,7 @@ func TestATaskIsCanceledInEveryBinding(t *testing.T) {
 // Interfaces are tried in the card's order, until one can be connected to.
 func TestCallsFallBackInTheOrderOfTheCard(t *testing.T) {
 	f := foreign(t, shout)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := l.Addr().String()
-	_ = l.Close()
+	gone := rpctest.Free(t)
 	dead := []*a2apb.AgentInterface{
 		{Url: "http://" + gone + "/rpc", ProtocolBinding: "JSONRPC", ProtocolVersion: "1.0"},
 		{Url: gone, ProtocolBinding: "GRPC", ProtocolVersion: "1.0"},
@@ -391,10 +387,7 @@ func TestCallsOverGRPCSayTheirVersion(t *testing.T) {
 		said <- md.Get(rpc.KeyVersion)
 		return status.Error(codes.NotFound, "none")
 	}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	defer func() { srv.Stop(); <-done }()

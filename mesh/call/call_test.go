@@ -3,7 +3,6 @@ package call_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 func TestMain(m *testing.M) {
@@ -220,12 +220,7 @@ func endsWithItsCaller(t *testing.T, reach func(testing.TB, *actor) call.Client)
 }
 
 func TestAnAgentThatIsNotThereIsUnavailable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := rpctest.Free(t)
 	conn, err := rpc.Dial(addr, rpc.DialOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package call_test
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/grant"
 )
 
@@ -29,10 +29,7 @@ func parrot(t *testing.T) (grpcAt, web string) {
 		md, _ := metadata.FromIncomingContext(stream.Context())
 		return status.Error(codes.InvalidArgument, "not with "+strings.Join(md.Get(rpc.KeyTicket), ""))
 	}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,7 +3,6 @@ package call_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // rawCodec sends bytes as they are.
@@ -26,10 +26,7 @@ func (rawCodec) Name() string { return "proto" }
 // raw is a connection to a server that answers every call with bytes.
 func raw(t testing.TB, says func(send func([]byte) error)) *grpc.ClientConn {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	srv := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		var req []byte
 		if err := stream.RecvMsg(&req); err != nil {

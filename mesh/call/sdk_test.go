@@ -21,6 +21,7 @@ import (
 
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // bindings are all that an agent may speak.
@@ -58,10 +59,7 @@ func foreign(t testing.TB, does act) *foreigner {
 	srv := grpc.NewServer()
 	a2agrpc.NewHandler(handler).RegisterWith(srv)
 	a2agrpc0.NewHandler(handler).RegisterWith(srv)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	f := &foreigner{}
@@ -138,10 +136,7 @@ type network struct {
 
 func between(t testing.TB, to string) *network {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	n := &network{l: l, to: to, conns: map[net.Conn]struct{}{}}
 	n.wg.Go(func() { // ends with close
 		for {

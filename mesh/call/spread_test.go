@@ -3,7 +3,6 @@ package call_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A twin is one process of an agent: a server of its own, which can be killed.
@@ -41,10 +41,7 @@ func twins(t *testing.T, n int, play func(w *twin, stream grpc.ServerStreamingSe
 	t.Helper()
 	var all []*twin
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := rpctest.Listen(t)
 		w := &twin{addr: l.Addr().String(), srv: grpc.NewServer(), play: play, tasks: map[string]*a2apb.Task{}}
 		a2apb.RegisterA2AServiceServer(w.srv, w)
 		done := make(chan struct{})

@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"agentmesh/mesh/conformance"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/cards"
 )
 
@@ -109,10 +109,7 @@ func TestAStreamThatStaysOpenIsTold(t *testing.T) {
 	t.Parallel()
 	srv := grpc.NewServer()
 	a2apb.RegisterA2AServiceServer(srv, endless{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	defer func() { srv.Stop(); <-done }()
@@ -151,12 +148,7 @@ func TestAnAgentThatDoesNotStreamIsAskedForNone(t *testing.T) {
 // A card that cannot be read is all there is to tell.
 func TestCardsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + l.Addr().String()
-	_ = l.Close()
+	dead := "http://" + rpctest.Free(t)
 	page := httptest.NewServer(write("text/html", "<!doctype html><title>Hello</title>"))
 	defer page.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -193,12 +185,7 @@ func TestInterfacesThatTheMeshDoesNotSpeak(t *testing.T) {
 // An interface where nobody is fails, and the others are tested.
 func TestAnInterfaceThatIsDeadFailsAlone(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close()
+	at := rpctest.Free(t)
 	agent := serve(t, &person{}, "JSONRPC 1.0")
 	srv := httptest.NewServer(write("application/json", cardJSON(interfaceJSON("GRPC", "1.0", at), interfaceJSON("JSONRPC", "1.0", agent+"/1.0/rpc"))))
 	defer srv.Close()

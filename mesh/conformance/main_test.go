@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	"agentmesh/mesh/conformance"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -90,10 +90,7 @@ func serve(t *testing.T, agent a2asrv.AgentExecutor, only ...string) string {
 	srv := grpc.NewServer()
 	a2agrpc.NewHandler(handler).RegisterWith(srv)
 	a2agrpc0.NewHandler(handler).RegisterWith(srv)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	mux := http.NewServeMux()

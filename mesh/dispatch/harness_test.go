@@ -27,6 +27,7 @@ import (
 	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/store/mem"
@@ -42,10 +43,7 @@ func listen(t testing.TB, srv interface {
 	Stop()
 }) (addr string, stop func()) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(l) }()
 	stop = sync.OnceFunc(func() { srv.Stop(); <-done })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"agentmesh/mesh/handoff"
 	"agentmesh/mesh/registry"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/grant"
 )
 
@@ -26,8 +26,7 @@ import (
 type directory struct {
 	mu     sync.Mutex
 	agents map[string]registry.Entry
-	down   []string        // names that were reported
-	used   map[string]bool // addresses of actors, also of those that are gone
+	down   []string // names that were reported
 }
 
 func (d *directory) Resolve(_ mesh.TenantID, name string) (registry.Entry, error) {
@@ -119,7 +118,7 @@ func (w *world) agent(name string, play func(*scene), opts ...as) *actor {
 	for _, o := range opts {
 		o(a, card)
 	}
-	l := w.listen()
+	l := rpctest.Listen(w.t)
 	srv := rpc.NewServer(rpc.Options{Auth: vouch{w.verifier}})
 	a2apb.RegisterA2AServiceServer(srv, a)
 	done := make(chan struct{})
@@ -130,25 +129,6 @@ func (w *world) agent(name string, play func(*scene), opts ...as) *actor {
 	defer w.dir.mu.Unlock()
 	w.dir.agents[name] = registry.Entry{Name: name, Card: card, Endpoint: l.Addr().String(), Live: true, Trusted: !a.doubted}
 	return a
-}
-
-// listen listens where no other actor of the world did: the connections to one that died
-// are not tried again at once.
-func (w *world) listen() net.Listener {
-	w.t.Helper()
-	w.dir.mu.Lock()
-	defer w.dir.mu.Unlock()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if at := l.Addr().String(); !w.dir.used[at] {
-			w.dir.used[at] = true
-			return l
-		}
-		defer func() { _ = l.Close() }() // and until then nobody is given it again
-	}
 }
 
 // A scene is one message to an actor, and the stream of its answer.

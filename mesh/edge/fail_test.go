@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/text/texttest"
 	"agentmesh/mesh/threadlog"
 )
@@ -110,16 +110,11 @@ func (s *scene) dies() {
 // An agent that is not there fails the task, not the call.
 func TestAnAgentThatIsNotThereFailsTheTask(t *testing.T) {
 	texttest.Fixed(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
 	tests := map[string]struct {
 		entry registry.Entry
 		words string
 	}{
-		"refuses connections": {registry.Entry{Name: "main", Card: &a2apb.AgentCard{}, Endpoint: l.Addr().String(), Live: true}, "could not be reached"},
+		"refuses connections": {registry.Entry{Name: "main", Card: &a2apb.AgentCard{}, Endpoint: rpctest.Free(t), Live: true}, "could not be reached"},
 		"is not live":         {registry.Entry{Name: "main"}, "main is not live"},
 		"has no address":      {registry.Entry{Name: "main", Live: true}, "host:port"},
 	}

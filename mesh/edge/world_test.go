@@ -227,7 +227,7 @@ func assemble(t testing.TB, backend threadlog.Backend, opts []option) *site {
 		t.Fatal(err)
 	}
 	w := &world{t: t, backend: backend, verifier: verifier,
-		dir: &directory{agents: map[string]registry.Entry{}, used: map[string]bool{}}, leases: lease.NewLocal(nil), thread: mesh.NewThreadID()}
+		dir: &directory{agents: map[string]registry.Entry{}}, leases: lease.NewLocal(nil), thread: mesh.NewThreadID()}
 	return &site{world: w, opts: opts, shared: shared.New(backend), signer: signer, pool: rpc.NewPool(rpc.DialOptions{})}
 }
 

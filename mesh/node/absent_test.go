@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // An inquirer is an agent without any runtime that asks something, whatever it is told.
@@ -100,10 +100,7 @@ func TestWhatIsAcknowledgedIsThereAtEveryFaceWithoutItsAgent(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.Egress.Allow = []string{"127.0.0.0/8"}
 	m := start(t, cfg, map[string]run{"main": echo})
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := grpc.NewServer()
 	a2apb.RegisterA2AServiceServer(server, inquirer{})
 	var serving sync.WaitGroup

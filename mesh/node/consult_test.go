@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // builtin adds an agent that uses what its node gives it.
@@ -231,10 +231,7 @@ func join(t *testing.T, m *testMesh, name string, a a2apb.A2AServiceServer, know
 // joinAs is join by the caller whose metadata is in ctx.
 func joinAs(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface, name string, a a2apb.A2AServiceServer, knowsUs bool) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := grpc.NewServer()
 	a2apb.RegisterA2AServiceServer(server, a)
 	var serving sync.WaitGroup

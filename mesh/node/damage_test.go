@@ -73,6 +73,12 @@ func TestADamagedConversationIsClosedAndOthersGoOn(t *testing.T) {
 	}
 	if list, err := threads.ListThreads(plain(t), &meshv1.ListThreadsRequest{}); err != nil || len(list.GetThreads()) != 2 {
 		t.Errorf("a list of conversations: %v, %v", list, err)
+	} else {
+		for _, th := range list.GetThreads() {
+			if bad := th.GetThreadId() == ill; th.GetDamaged() != bad || th.GetSeq() == 0 {
+				t.Errorf("a conversation is listed as %v", th)
+			}
+		}
 	}
 	all, err := m.edge().ListTasks(plain(t), &a2apb.ListTasksRequest{})
 	if err != nil || len(all.GetTasks()) != int(all.GetTotalSize()) {

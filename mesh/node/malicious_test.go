@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 )
 
@@ -185,10 +185,7 @@ func TestTheMaliciousAgent(t *testing.T) {
 // place returns the address of an agent that is there.
 func place(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := grpc.NewServer()
 	a2apb.RegisterA2AServiceServer(server, &tap{name: "there"})
 	var serving sync.WaitGroup

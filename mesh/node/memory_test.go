@@ -25,6 +25,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // asksBack has a diary ask, and tell what it was told with the answer.
@@ -145,10 +146,7 @@ func (d *diary) seen(ids *[]string) (contexts []int, last []string) {
 // serve serves the diary until the test ends, and returns its address.
 func (d *diary) serve(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	srv := grpc.NewServer()
 	a2agrpc.NewHandler(a2asrv.NewHandler(d)).RegisterWith(srv)
 	done := make(chan struct{})

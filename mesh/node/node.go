@@ -116,6 +116,7 @@ type node struct {
 	verifier  *grant.Verifier
 	audit     *audit.Recorder
 	mcp       *mcp.Handler // nil if it is not offered
+	copies    *api.Node
 	alarms    *alarm.Set
 	ready     *readiness
 	auth      rpc.Authenticator
@@ -307,6 +308,7 @@ func (n *node) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer admits.Wait()
+	defer n.copies.Wait()
 	defer stopServer(server)
 	if err := n.dialSelf(); err != nil {
 		return err

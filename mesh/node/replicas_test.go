@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/dispatch"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A question is answered to the process that asked it, which knows what it asks about; when
@@ -130,12 +130,7 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 		t.Skip("it starts processes")
 	}
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, effects := l.Addr().String(), filepath.Join(dir, "effects")
-	_ = l.Close()
+	at, effects := rpctest.Free(t), filepath.Join(dir, "effects")
 	ctx, stop := context.WithCancel(context.Background())
 	p := &troupe{t: t, ctx: ctx, pids: map[string]int{}, env: []string{
 		surviveNode + "=" + at, "MESH_TEST_DATA=" + filepath.Join(dir, "data"), surviveEffects + "=" + effects}}

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
 	"agentmesh/mesh/dispatch"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/thread"
 	"agentmesh/mesh/threadlog/eventpb"
 )
@@ -44,12 +44,7 @@ type outcome struct {
 func survive(t *testing.T, profile dispatch.Profile, by syscall.Signal, when string, n int, roles ...string) (o outcome) {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close()
+	at := rpctest.Free(t)
 	ctx, stop := context.WithCancel(context.Background())
 	file := func(name string) string { return filepath.Join(dir, name) }
 	p := &troupe{t: t, victims: file("victims"), ctx: ctx, pids: map[string]int{}, env: []string{surviveNode + "=" + at, "MESH_TEST_DATA=" + file("data"),

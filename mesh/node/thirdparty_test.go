@@ -27,6 +27,7 @@ import (
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/node/datafolder"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/store/shared"
 	"agentmesh/mesh/text/texttest"
 )
@@ -250,10 +251,7 @@ func TestAnAgentOnAnotherBindingAnswersAsMain(t *testing.T) {
 func TestAnAgentWithTheLeastOfACardAnswersAsMain(t *testing.T) {
 	for name, host := range map[string]string{"by number": "127.0.0.1", "by name": "localhost"} {
 		t.Run(name, func(t *testing.T) {
-			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := rpctest.Listen(t)
 			_, port, err := net.SplitHostPort(l.Addr().String())
 			if err != nil {
 				t.Fatal(err)

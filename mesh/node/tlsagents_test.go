@@ -3,7 +3,6 @@ package node_test
 import (
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/transport"
 )
 
@@ -40,10 +40,7 @@ func shouters(t *testing.T, a *transport.Authority, host string) []*a2apb.AgentI
 	web.TLS = config
 	web.StartTLS()
 	t.Cleanup(web.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	a2agrpc.NewHandler(handler).RegisterWith(server)
 	done := make(chan error, 1)

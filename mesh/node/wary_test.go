@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,6 +27,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/transport"
 )
 
@@ -108,10 +108,7 @@ func guarding(t *testing.T, config *tls.Config, f func(h http.Header, q url.Valu
 	} else {
 		web.Start()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := grpc.NewServer(opts...)
 	a2agrpc.NewHandler(handler).RegisterWith(server)
 	a2agrpc0.NewHandler(handler).RegisterWith(server)

@@ -2,12 +2,14 @@ package registry
 
 import (
 	"context"
-	"net"
 	"testing"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+
+
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // Cards of A2A v0.3 name their interfaces otherwise (A2A v0.3 §5.5).
@@ -49,32 +51,24 @@ func TestCardsOfV03TellWhereTheirAgentsAre(t *testing.T) {
 
 // An agent answers when any of its interfaces does: calls fall back on it.
 func TestAnyInterfaceOfTheCardAnswersTheProbe(t *testing.T) {
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	gone, there := listen(), listen()
-	_ = gone.Close()
+	gone, there := rpctest.Free(t), rpctest.Listen(t)
 	defer func() { _ = there.Close() }()
 	c := card("courier")
 	c.SupportedInterfaces = []*a2apb.AgentInterface{
-		{Url: "http://" + gone.Addr().String() + "/rpc", ProtocolBinding: BindingJSONRPC, ProtocolVersion: "1.0"},
+		{Url: "http://" + gone + "/rpc", ProtocolBinding: BindingJSONRPC, ProtocolVersion: "1.0"},
 		{Url: there.Addr().String(), ProtocolBinding: BindingGRPC, ProtocolVersion: "1.0"},
 	}
 	at, err := address(c, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "http://" + gone.Addr().String() + "/rpc"; at != want {
+	if want := "http://" + gone + "/rpc"; at != want {
 		t.Errorf("the address is %s, want %s, the first of the card", at, want)
 	}
 	if err := Dial(context.Background(), Entry{Card: c, Endpoint: at}); err != nil {
 		t.Errorf("the second interface answers, and yet: %v", err)
 	}
-	if err := Dial(context.Background(), Entry{Card: c, Endpoint: gone.Addr().String()}); err == nil {
+	if err := Dial(context.Background(), Entry{Card: c, Endpoint: gone}); err == nil {
 		t.Error("an address that stands in for the card's does not answer, and yet the probe passed")
 	}
 }

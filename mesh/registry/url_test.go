@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -28,10 +29,7 @@ func published(name, addr string) *a2apb.AgentCard {
 // A probe that may not go where a tenant's agent is refuses the registration and
 // says why; the operator's agents are asked everywhere.
 func TestAnAddressThatTheProbeMayNotReachIsRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	defer func() { _ = l.Close() }()
 	at := l.Addr().String()
 	refused := mesh.Errorf(mesh.Denied, "guard", "The host leads to this machine, which is not allowed")
@@ -273,10 +271,7 @@ func TestHTTPFetchReadsWhatAnyA2AServerPublishes(t *testing.T) {
 }
 
 func TestDialKnowsWhoListens(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	e := Entry{Endpoint: l.Addr().String()}
 	if err := Dial(t.Context(), e); err != nil {
 		t.Errorf("Dial of a listener: %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -140,15 +141,7 @@ func TestDialRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestAServerThatIsAwayIsUnavailableAndItsAddressNobodysBusiness(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for kind, err := range both(t.Context(), dialed(t, addr, rpc.DialOptions{})) {
+	for kind, err := range both(t.Context(), dialed(t, rpctest.Free(t), rpc.DialOptions{})) {
 		const want = "the service cannot be reached at the moment; try again"
 		if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) != want {
 			t.Errorf("%s: %v, want unavailable: %s", kind, err, want)

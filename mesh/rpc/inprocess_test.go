@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/google/go-cmp/cmp"
@@ -423,10 +423,7 @@ func TestStreamsInTheProcessAreLimited(t *testing.T) {
 // onNetwork serves s, to compare.
 func onNetwork(b *testing.B, s *rpc.Server) a2apb.A2AServiceClient {
 	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := rpctest.Listen(b)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = s.Serve(l) }()
 	conn, err := rpc.Dial(l.Addr().String(), rpc.DialOptions{})

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"testing"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"go.uber.org/goleak"
@@ -68,10 +68,7 @@ func serve(t *testing.T, a *agent, o rpc.Options) string {
 // serving has the server serve the agent, and returns its address.
 func serving(t *testing.T, srv *rpc.Server, a *agent) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	a2apb.RegisterA2AServiceServer(srv, a)
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()

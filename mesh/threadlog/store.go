@@ -117,6 +117,9 @@ type Info struct {
 	Open mesh.Seq
 	// Bytes are those of its records' data.
 	Bytes int64
+	// Damaged says, in what Catalog.Threads returns, that the store has found damage in it and
+	// closed it: its events answer mesh.DataLoss, whatever else still knows of it.
+	Damaged bool
 }
 
 // AnyPos is every position.

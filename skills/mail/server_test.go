@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"net/http/httptest"
 	"os"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"go.uber.org/goleak"
 
+	"agentmesh/mesh/rpc/rpctest"
 	meshmail "agentmesh/skills/mail"
 )
 
@@ -62,10 +62,7 @@ func newServer(t *testing.T, opts ...serverOption) *mailServer {
 	for _, opt := range opts {
 		opt(s)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	m.addr = l.Addr().String()
 	if s.TLSConfig != nil && s.LMTP { // a mark of implicitTLS
 		s.LMTP = false

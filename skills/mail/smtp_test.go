@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
 	meshmail "agentmesh/skills/mail"
@@ -150,15 +150,7 @@ func TestSend_saysWhoRefusedWhat(t *testing.T) {
 }
 
 func TestSend_sendsNothingThroughADoubtfulConnection(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = dead.Close()
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	mute := rpctest.Listen(t) // accepts and says nothing
 	t.Cleanup(func() { _ = mute.Close() })
 	tests := map[string]struct {
 		server []serverOption
@@ -171,7 +163,7 @@ func TestSend_sendsNothingThroughADoubtfulConnection(t *testing.T) {
 		"wrong password":      {nil, func(c *meshmail.SMTP) { c.Password = "guessed-pw" }, "does not accept the user and password of the mesh (535)"},
 		"busy with passwords": {nil, func(c *meshmail.SMTP) { c.User = "busy" }, "does not log the mesh in for now (454)"},
 		"no login offered":    {[]serverOption{withoutTLS}, func(c *meshmail.SMTP) { c.TLS = "none" }, "offers no way to log in"},
-		"nobody there":        {nil, func(c *meshmail.SMTP) { c.Addr = dead.Addr().String() }, "cannot be reached; nothing was sent"},
+		"nobody there":        {nil, func(c *meshmail.SMTP) { c.Addr = rpctest.Free(t) }, "cannot be reached; nothing was sent"},
 		"a server that hangs": {nil, func(c *meshmail.SMTP) { c.Addr, c.Timeout = mute.Addr().String(), 100*time.Millisecond }, "or not in time; nothing was sent"},
 	}
 	for name, tt := range tests {

@@ -15,6 +15,7 @@ import (
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 var conversations = flag.Int("conversations", 0, "how many conversations with handoffs there are under kills; 0 is a sample of seconds")
@@ -91,7 +92,7 @@ func assemble(t *testing.T, seed uint64) *troupe {
 		t.Fatal(err)
 	}
 	c := &troupe{
-		m:    &target{bin: build(t), dir: dir, env: environment(), up: make(chan struct{}), grpc: freePort(t), http: freePort(t)},
+		m:    &target{bin: build(t), dir: dir, env: environment(), up: make(chan struct{}), grpc: rpctest.Free(t), http: rpctest.Free(t)},
 		l:    newLedger(),
 		seed: seed, effects: filepath.Join(dir, "effects"), persons: map[*player]bool{},
 	}
@@ -100,7 +101,7 @@ func assemble(t *testing.T, seed uint64) *troupe {
 		t.Fatal(err)
 	}
 	for _, role := range []string{"lead", "smith", "plain"} {
-		a := &player{role: role, told: []string{c.m.grpc, freePort(t), c.effects}}
+		a := &player{role: role, told: []string{c.m.grpc, rpctest.Free(t), c.effects}}
 		if err := a.start(true); err != nil {
 			t.Fatal(err)
 		}

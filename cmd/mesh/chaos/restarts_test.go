@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // maxRestarts is how often a run with -rounds stops and starts a mesh.
@@ -108,7 +108,7 @@ func TestGracefulRestartsUnderLoad(t *testing.T) {
 	n, s := min(cmp.Or(*rounds, sample), maxRestarts), cmp.Or(*seed, uint64(time.Now().UnixNano()))
 	fmt.Printf("restarts: %d, seed %d\n", n, s)
 	m := prepare(t)
-	m.grpc, m.http = free(t), free(t)
+	m.grpc, m.http = rpctest.Free(t), rpctest.Free(t)
 	if err := m.start(0); err != nil {
 		t.Fatal(err)
 	}
@@ -175,15 +175,4 @@ func completes(ctx context.Context, conn grpc.ClientConnInterface, thread, task 
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// free is an address of the host at which nobody listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -39,7 +39,8 @@ type NodeServiceClient interface {
 	// BackupData streams a copy of the node's data folder, with its keys, while the node
 	// serves: all that was acknowledged before the call is in it. First comes what the copy
 	// will be; then each file, as a file and then its data; last the manifest, without which
-	// it is no copy. One copy is made at a time.
+	// it is no copy. One copy is made at a time; one of which nothing is taken for 2 minutes ends
+	// with DEADLINE_EXCEEDED.
 	BackupData(ctx context.Context, in *BackupDataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupDataResponse], error)
 	// ListTenants returns how much the node keeps of the conversations of each tenant that has
 	// some, and how much it may be.
@@ -148,7 +149,8 @@ type NodeServiceServer interface {
 	// BackupData streams a copy of the node's data folder, with its keys, while the node
 	// serves: all that was acknowledged before the call is in it. First comes what the copy
 	// will be; then each file, as a file and then its data; last the manifest, without which
-	// it is no copy. One copy is made at a time.
+	// it is no copy. One copy is made at a time; one of which nothing is taken for 2 minutes ends
+	// with DEADLINE_EXCEEDED.
 	BackupData(*BackupDataRequest, grpc.ServerStreamingServer[BackupDataResponse]) error
 	// ListTenants returns how much the node keeps of the conversations of each tenant that has
 	// some, and how much it may be.

@@ -479,7 +479,10 @@ type Thread struct {
 	// The session with the agent that was handed over to last; absent when there was none.
 	Session *Session `protobuf:"bytes,20,opt,name=session,proto3" json:"session,omitempty"`
 	// How many bytes the large files have to which its events refer (BlobService). 0 in lists.
-	BlobBytes     int64 `protobuf:"varint,21,opt,name=blob_bytes,json=blobBytes,proto3" json:"blob_bytes,omitempty"`
+	BlobBytes int64 `protobuf:"varint,21,opt,name=blob_bytes,json=blobBytes,proto3" json:"blob_bytes,omitempty"`
+	// Whether what is stored of it is damaged, so that it is closed: calls in it answer DATA_LOSS,
+	// and all else here but thread_id and seq may be unknown. In lists alone.
+	Damaged       bool `protobuf:"varint,22,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -610,6 +613,13 @@ func (x *Thread) GetBlobBytes() int64 {
 		return x.BlobBytes
 	}
 	return 0
+}
+
+func (x *Thread) GetDamaged() bool {
+	if x != nil {
+		return x.Damaged
+	}
+	return false
 }
 
 // Session is where an agent stands that the conversation was handed over to.
@@ -1831,7 +1841,7 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\x10GetThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"<\n" +
 	"\x11GetThreadResponse\x12'\n" +
-	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\x81\x04\n" +
+	"\x06thread\x18\x01 \x01(\v2\x0f.mesh.v1.ThreadR\x06thread\"\x9b\x04\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12!\n" +
@@ -1850,7 +1860,8 @@ const file_mesh_v1_thread_proto_rawDesc = "" +
 	"\rhandoff_state\x18\f \x01(\tR\fhandoffState\x12*\n" +
 	"\asession\x18\x14 \x01(\v2\x10.mesh.v1.SessionR\asession\x12\x1d\n" +
 	"\n" +
-	"blob_bytes\x18\x15 \x01(\x03R\tblobBytes\"}\n" +
+	"blob_bytes\x18\x15 \x01(\x03R\tblobBytes\x12\x18\n" +
+	"\adamaged\x18\x16 \x01(\bR\adamaged\"}\n" +
 	"\aSession\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +

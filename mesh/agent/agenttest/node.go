@@ -13,6 +13,7 @@ import (
 	"agentmesh/mesh/agent/meshclient"
 	"agentmesh/mesh/api/apitest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
 	"agentmesh/mesh/skill"
@@ -83,7 +84,7 @@ func (n *Node) Verifier(t testing.TB) *grant.Verifier {
 func (n *Node) Serve(t testing.TB, l net.Listener) (addr string, stop func()) {
 	t.Helper()
 	if l == nil {
-		l = Listener(t, "127.0.0.1:0")
+		l = rpctest.Listen(t)
 	}
 	srv := rpc.NewServer(rpc.Options{Auth: auth.None(n.Verifier(t))})
 	meshv1.RegisterThreadServiceServer(srv, n)
@@ -97,16 +98,6 @@ func (n *Node) Serve(t testing.TB, l net.Listener) (addr string, stop func()) {
 	stop = sync.OnceFunc(func() { srv.Stop(); serving.Wait() })
 	t.Cleanup(stop)
 	return l.Addr().String(), stop
-}
-
-// Listener listens on the address.
-func Listener(t testing.TB, addr string) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // Dial connects to the address until the test ends.

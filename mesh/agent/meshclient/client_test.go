@@ -14,6 +14,7 @@ import (
 	"agentmesh/mesh/agent"
 	"agentmesh/mesh/agent/agenttest"
 	"agentmesh/mesh/agent/meshclient"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/text/texttest"
 
@@ -449,7 +450,7 @@ func TestARunWaitsForItsNodeToRestart(t *testing.T) {
 		t.Fatalf("it did not wait: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	n.Serve(t, agenttest.Listener(t, addr))
+	n.Serve(t, rpctest.ListenAt(t, addr))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

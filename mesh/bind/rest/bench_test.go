@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh/bind/rest"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // flushEach is the obvious handler that BenchmarkSSE compares with: the same
@@ -72,10 +72,7 @@ func BenchmarkSSE(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := rpctest.Listen(b)
 	var serving sync.WaitGroup
 	serving.Go(func() { serveNode(b, services, l) })
 	b.Cleanup(serving.Wait)

@@ -2,21 +2,18 @@ package rest_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // Finding C16: a server that is stopped before it began to serve has not failed.
 func TestAFakeNodeMayEndBeforeItServed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	s := rpc.NewServer(rpc.Options{})
 	s.Stop()
 	serveNode(t, s, l)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"agentmesh/mesh/bind/rest"
 	"agentmesh/mesh/bind/v03"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,10 +71,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, desk: newDesk(), web: &http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Minute}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := rpc.NewServer(rpc.Options{Auth: bearers{}})
 	v10 := withExtended{a2a.NewServer(w.desk, a2a.WithPusher(newPushes(w.desk))), w.desk}
 	a2apb.RegisterA2AServiceServer(server, v10)

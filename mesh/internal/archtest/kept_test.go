@@ -96,6 +96,7 @@ var keeps = map[string]fate{
 	"mesh/thread/checkpoint thread.digest":      {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/thread/checkpoint ?":                  {"mesh/thread/checkpoint", withThreads, ofTheLog},
 	"mesh/blob Store.threads":                   {"mesh/blob", "mesh/blob", "mesh/blob"},
+	"mesh/blob Store.later":                     {"mesh/blob", "mesh/blob", "mesh/blob"},
 	"mesh/blob shared.in":                       {"mesh/blob", withThreads, asItLives},
 	"mesh/thread/cache States.held":             {asItLives, withThreads, asItLives},
 	"mesh/threadlog Log.topics":                 {asItLives, withThreads, asItLives},

@@ -158,7 +158,7 @@ var layers = map[string]layer{
 // kits are what tests of any level may import, and product code never: the
 // conformance suites and the doubles that behave. A kit may build on others.
 var kits = map[string]layer{
-	"mesh/agent/agenttest":        {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/...", "mesh/api/apitest", "mesh/limit", "mesh/llm", "mesh/llm/scripted", "mesh/rpc", "mesh/security/auth", "mesh/security/grant", "mesh/skill", "mesh/skill/skilltest", "mesh/threadlog/eventpb"}},
+	"mesh/agent/agenttest":        {5, []string{"gen/mesh/v1", "mesh", "mesh/a2a", "mesh/agent", "mesh/agent/...", "mesh/api/apitest", "mesh/limit", "mesh/llm", "mesh/llm/scripted", "mesh/rpc", "mesh/rpc/rpctest", "mesh/security/auth", "mesh/security/grant", "mesh/skill", "mesh/skill/skilltest", "mesh/threadlog/eventpb"}},
 	"mesh/security/oidc/oidctest": {2, nil},
 	"mesh/api/apitest":            {5, []string{"gen/mesh/v1"}},
 	"mesh/threadlog/logtest":      {3, []string{"mesh", "mesh/threadlog"}},
@@ -166,6 +166,7 @@ var kits = map[string]layer{
 	"mesh/thread/cache/cachetest": {3, []string{"mesh", "mesh/thread", "mesh/thread/cache", "mesh/threadlog"}},
 	"mesh/node/nodetest":          {6, []string{"mesh/node", "mesh/node/datafolder", "mesh/rpc", "mesh/store/shared", "mesh/turn"}},
 	"mesh/lease/leasetest":        {3, []string{"mesh", "mesh/lease"}},
+	"mesh/rpc/rpctest":            {1, nil},
 	"mesh/state/statetest":        {3, []string{"mesh", "mesh/state"}},
 	"mesh/text/texttest":          {2, []string{"mesh/text"}},
 	"mesh/store/tinydisk":         {1, nil},

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/llm/openai"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // Failures inside of a stream are typed errors, after the text that came.
@@ -124,12 +124,7 @@ func TestGenerate_statuses(t *testing.T) {
 }
 
 func TestGenerate_refusedConnection(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := rpctest.Free(t)
 	c, err := openai.New(openai.Config{BaseURL: "http://" + addr + "/v1", Model: "big", MaxRetries: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"agentmesh/mesh/llm/openai"
 	"agentmesh/mesh/llm/probe"
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -227,15 +228,10 @@ func TestWhatIsWrongOnTheWayIsFound(t *testing.T) {
 	}}
 	garbage := listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "\x15\x03\x01\x00\x02\x02\x46\r\n\r\n") })
 	closed := listen(t, func(net.Conn) {})
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := dead.Addr().String()
+	nobody := rpctest.Free(t)
 	unknown := &http.Transport{DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: addr, IsNotFound: true}}
 	}}
-	_ = dead.Close()
 	tests := map[string]struct {
 		url    string
 		over   http.RoundTripper
@@ -269,10 +265,7 @@ func TestWhatIsWrongOnTheWayIsFound(t *testing.T) {
 // listen serves connections that are no HTTP, and closes each.
 func listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	done := make(chan struct{})
 	go func() { // ends with the listener, and the cleanup waits
 		defer close(done)

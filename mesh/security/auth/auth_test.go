@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/auth"
 	"agentmesh/mesh/security/grant"
 
@@ -127,10 +127,7 @@ func (w *whoAmI) GetTask(ctx context.Context, _ *a2apb.GetTaskRequest) (*a2apb.T
 // caller returns a function that calls a server in the mode, with the metadata.
 func caller(t *testing.T, mode rpc.Authenticator) func(md ...string) (mesh.Principal, error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	srv := rpc.NewServer(rpc.Options{Auth: mode})
 	w := &whoAmI{seen: make(chan mesh.Principal, 1)}
 	a2apb.RegisterA2AServiceServer(srv, w)

@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -29,6 +28,7 @@ import (
 	"agentmesh/mesh/alarm"
 	"agentmesh/mesh/internal/logbuffer"
 	"agentmesh/mesh/rpc"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/security/keyfile"
 	"agentmesh/mesh/security/transport"
 )
@@ -83,10 +83,7 @@ func failures(logs *logbuffer.Buffer) int { return strings.Count(logs.String(), 
 // servers serve gRPC and HTTP over TLS with the source's configurations.
 func servers(t *testing.T, s *transport.Source) (grpcAt, httpAt string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	server := rpc.NewServer(rpc.Options{Open: rpc.Infrastructure(), TLS: s.Server("h2"), TrustDomain: "mesh.test"})
 	status := health.NewServer()
 	status.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)

@@ -3,7 +3,6 @@ package mcp_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/mcp"
 	"agentmesh/mesh/skill/skilltest"
@@ -250,12 +250,7 @@ func TestChangesOfToolsArrive(t *testing.T) {
 }
 
 func TestAServerThatIsDownAtStartIsRetried(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := rpctest.Free(t)
 	m := run(t, map[string]mcp.Server{
 		"late":  {URL: "http://" + address},
 		"never": {Command: []string{"/nowhere/no-such-program"}},
@@ -263,19 +258,11 @@ func TestAServerThatIsDownAtStartIsRetried(t *testing.T) {
 		"box":   {URL: endpoint(t, newFake(), true).URL},
 	}, mcp.Options{Refresh: 50 * time.Millisecond})
 	m.awaitSkill(t, "box.echo")
-	_, err = skilltest.Do(t.Context(), m.Handlers()["mcp:late"], &skill.Call{Skill: "late.echo"}, nil)
+	_, err := skilltest.Do(t.Context(), m.Handlers()["mcp:late"], &skill.Call{Skill: "late.echo"}, nil)
 	if !mesh.IsCode(err, mesh.Unavailable) || mesh.DetailOf(err) != "the MCP server 'late' is not connected; it was not called" {
 		t.Errorf("a call: %v", err)
 	}
-	for range 50 { // somebody else may have the port for a moment
-		if l, err = net.Listen("tcp", address); err == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.ListenAt(t, address)
 	f := newFake()
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.server }, &sdk.StreamableHTTPOptions{Stateless: true})
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ReadHeaderTimeout: time.Second}}

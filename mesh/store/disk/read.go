@@ -224,7 +224,11 @@ func (s *Store) isClosed() bool {
 func (s *Store) Threads(ctx context.Context, tenant mesh.TenantID, before mesh.Pos, limit int) ([]threadlog.Info, error) {
 	s.index.RLock()
 	defer s.index.RUnlock()
-	return s.book.Threads(tenant, before, limit), mesh.Wrap("disk.Threads", ctx.Err())
+	infos := s.book.Threads(tenant, before, limit)
+	for i := range infos {
+		infos[i].Damaged = s.ill[infos[i].Key] != nil
+	}
+	return infos, mesh.Wrap("disk.Threads", ctx.Err())
 }
 
 // Idle implements [threadlog.Catalog].

@@ -3,7 +3,6 @@ package observer
 import (
 	"context"
 	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/store/mem"
 	"agentmesh/mesh/telemetry"
 	"agentmesh/mesh/thread/cache"
@@ -55,10 +55,7 @@ type process struct {
 
 func begin(t *testing.T, backend threadlog.Backend) *process {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	got, s := &names{}, grpc.NewServer()
 	collectpb.RegisterTraceServiceServer(s, got)
 	var running sync.WaitGroup
