@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/skill"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/calendar/davcal"
 	"agentmesh/skills/mail"
@@ -36,8 +38,9 @@ func mailOptions(cfg *node.Config) ([]mail.Option, error) {
 	return opts, nil
 }
 
-// calendarOptions say where calendars are.
-func calendarOptions(cfg *node.Config) (opts []calendar.Option, err error) {
+// calendarOptions say where calendars are, and how invitations go by mail.
+func calendarOptions(cfg *node.Config, mailed []mail.Option) (opts []calendar.Option, err error) {
+	opts = append(opts, calendar.WithPost(invitations{mail.NewInviter(cfg.Data, cfg.Shares("mail"), mailed...)}))
 	for i := range cfg.Accounts {
 		a := &cfg.Accounts[i]
 		if a.CalDAV.URL == "" {
@@ -58,4 +61,11 @@ func mailTransport(s node.SMTP) (*mail.Transport, error) {
 		return nil, nil
 	}
 	return mail.NewTransport(mail.SMTP{Addr: s.Address, User: s.User, Password: s.Password, TLS: s.TLS, From: s.From})
+}
+
+// invitations to events of calendars go by mail.
+type invitations struct{ mail.Inviter }
+
+func (p invitations) Invite(ctx context.Context, env *skill.Env, key string, i calendar.Invitation) (string, error) {
+	return p.Inviter.Invite(ctx, env, key, mail.Invitation(i))
 }

@@ -69,7 +69,7 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 	if k.mail, err = mailOptions(cfg); err != nil {
 		return nil, err
 	}
-	if k.calendar, err = calendarOptions(cfg); err != nil {
+	if k.calendar, err = calendarOptions(cfg, k.mail); err != nil {
 		return nil, err
 	}
 	var rules []notify.Rule

@@ -15,7 +15,8 @@
 // it is, also what other programs wrote and this one does not understand.
 //
 // Handlers may be called concurrently, also from several processes on one
-// folder. The package sends no invitations.
+// folder. The package sends nothing itself: invitations go by a calendar server, or by mail
+// ([WithPost]).
 package calendar
 
 import (
@@ -25,6 +26,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/emersion/go-ical"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
@@ -74,6 +77,7 @@ func Handlers(dir string, opts ...Option) map[string]skill.Handler {
 type calendar struct {
 	dir      string
 	accounts map[mesh.Owner]*davcal.Account
+	post     Post // nil if there is none
 }
 
 // An event is what a file says.
@@ -103,7 +107,14 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 		return nil, mesh.Wrap(op, err)
 	}
 	e.uid = outfile.Name(env.Tenant, call.Key)
-	at, err := c.write(ctx, e, env)
+	h, err := c.host(ctx, call, env, c.home(env))
+	if err != nil {
+		return nil, err
+	}
+	if h != nil && len(e.attendees) == 0 {
+		return nil, mesh.InvalidField(op, "attendees", "is missing; name those who are invited")
+	}
+	at, err := c.write(ctx, call, e, env, h)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
@@ -126,11 +137,26 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if e.deleted {
 		return nil, mesh.Errorf(mesh.Precondition, op, "The event %q was created under this key before, and was deleted since; create another one", e.title)
 	}
-	return e.result(name, "is in the calendar"), nil
+	return c.requested(ctx, call, env, h, s, "", e.result(name, "is in the calendar"))
+}
+
+// requested invites to the event that the result tells of, if anybody is to be. The event is there:
+// what does not succeed is told, and can be tried again by itself.
+func (c calendar) requested(ctx context.Context, call *skill.Call, env *skill.Env, h *host, s *series, date string, r *skill.Result) (*skill.Result, error) {
+	if h == nil {
+		return r, nil
+	}
+	words, err := c.tell(ctx, call, env, h, s, date, methodRequest)
+	r.Metadata["invited"] = err == nil
+	if err != nil {
+		words = fmt.Sprintf(" Nobody was invited: %s. Try again with calendar.update --id %s --invite.", mesh.DetailOf(err), r.Metadata["id"])
+	}
+	r.Content += words
+	return r, nil
 }
 
 // write writes the event where new ones go, unless that was done before: then where it was.
-func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (place, error) {
+func (c calendar) write(ctx context.Context, call *skill.Call, e *event, env *skill.Env, h *host) (place, error) {
 	const op = "calendar.write"
 	ledger := c.ledger(created, env)
 	unlock, err := ledger.Lock(ctx, e.uid)
@@ -149,7 +175,12 @@ func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (place, e
 		return nil, mesh.Errorf(mesh.Precondition, op, "The event was created under this key before, in an account that there is no more; create another one")
 	}
 	return at, at.create(ctx, ledger, e.uid, e.uid+suffix, func() ([]byte, error) {
-		data, err := encode(e, env.Now())
+		data, err := encode(e, env.Now(), func(ev *ical.Event) error {
+			if h == nil {
+				return nil
+			}
+			return h.organize(ev, call)
+		})
 		if err != nil {
 			return nil, mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
 		}

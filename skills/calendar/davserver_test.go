@@ -34,6 +34,7 @@ type davServer struct {
 	calendars []caldav.Calendar
 	objects   map[string]string // by path, as they were written
 	after     func(r *http.Request) (cut bool)
+	schedules bool // says that it sends invitations
 }
 
 const home = "/ann/calendars/"
@@ -63,13 +64,16 @@ func (s *davServer) guard(h http.Handler) http.Handler {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
 		s.mu.Lock()
-		after := s.after
+		after, schedules := s.after, s.schedules
 		s.mu.Unlock()
 		if after != nil && after(r) {
 			panic(http.ErrAbortHandler)
 		}
 		for k, v := range rec.Header() {
 			w.Header()[k] = v
+		}
+		if schedules {
+			w.Header().Add("DAV", "calendar-auto-schedule")
 		}
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes())

@@ -23,15 +23,18 @@ const product = "-//agentmesh//calendar//EN"
 // maxFile bounds what is read as an event.
 const maxFile = 1 << 20
 
-// encode writes the event. Moments are in UTC, which needs no description of a
+// encode writes the event, which complete adds to. Moments are in UTC, which needs no description of a
 // zone beside it; whole days have no zone at all.
-func encode(e *event, now time.Time) ([]byte, error) {
+func encode(e *event, now time.Time, complete func(*ical.Event) error) ([]byte, error) {
 	ev := ical.NewEvent()
 	ev.Props.SetText(ical.PropUID, e.uid)
 	ev.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
 	e.putTimes(ev)
 	e.putTexts(ev)
 	e.putAttendees(ev)
+	if err := complete(ev); err != nil {
+		return nil, err
+	}
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropVersion, "2.0")
 	cal.Props.SetText(ical.PropProductID, product)

@@ -45,7 +45,11 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	defer unlock()
-	w := &work{calendar: c, call: call, env: env, at: at, name: name, date: date, key: key, remove: remove}
+	h, err := c.host(ctx, call, env, at)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{calendar: c, call: call, env: env, at: at, name: name, date: date, key: key, remove: remove, host: h}
 	r, err := w.do(ctx)
 	if mesh.IsCode(err, mesh.Conflict) && flags.Text(call, "version") == "" {
 		// Somebody was faster, and the call is not based on what was there before.
@@ -64,6 +68,7 @@ type work struct {
 	date   string // of the series, or "" for all
 	key    string
 	remove bool
+	host   *host // nil if nobody is told
 }
 
 // do reads the object, changes it and writes it, unless that was done before.
@@ -86,17 +91,28 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 		return nil, err
 	}
 	if done {
-		return s.told(w.date).result(file, what), nil
+		return w.result(ctx, s, file, what)
 	}
 	if err := w.claim(s.master, call, w.env, w.key, w.name); err != nil {
 		return nil, err
+	}
+	told := ""
+	if w.remove && w.host != nil { // before it is gone: a repeated call could not tell of it
+		if told, err = w.tell(ctx, call, w.env, w.host, s, w.date, methodCancel); err != nil {
+			return nil, mesh.Wrap(call.Skill, err)
+		}
+		if s, err = seriesOf(o, w.env.Now().Location()); err != nil { // telling looks at a date
+			return nil, mesh.Wrap(call.Skill, err)
+		}
 	}
 	if w.remove && w.date == "" {
 		if gone, err := w.at.remove(ctx, o); gone || err != nil {
 			if err != nil {
 				return nil, mesh.Wrap(call.Skill, err)
 			}
-			return s.event.result(file, what), nil
+			r := s.event.result(file, what)
+			r.Content += told
+			return r, nil
 		}
 	}
 	data, err := w.changed(s)
@@ -112,7 +128,16 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in the calendar cannot be read back; check %s: %w", shown, err)
 	}
-	return s.told(w.date).result(file, what), nil
+	return w.result(ctx, s, file, what)
+}
+
+// result tells what became of the event, after who takes part was told of what is new.
+func (w *work) result(ctx context.Context, s *series, file, what string) (*skill.Result, error) {
+	r := s.told(w.date).result(file, what)
+	if w.remove {
+		return r, nil
+	}
+	return w.requested(ctx, w.call, w.env, w.host, s, w.date, r)
 }
 
 // changed is the object after the change.
@@ -131,6 +156,9 @@ func (w *work) changed(s *series) ([]byte, error) {
 		ev.Props.SetText(ical.PropStatus, string(ical.EventCancelled))
 	default:
 		err = s.change(ev, e, w.call)
+	}
+	if err == nil && w.host != nil && !w.remove {
+		err = w.host.organize(ev, w.call)
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +197,7 @@ func checkUpdate(call *skill.Call) (remove bool, err error) {
 	switch {
 	case remove && changes:
 		return false, mesh.InvalidField(call.Skill, "delete", "is given beside changes; give one of them")
-	case !remove && !changes:
+	case !remove && !changes && !flags.Has(call, "invite"):
 		return false, mesh.InvalidField(call.Skill, "id", "comes alone; name what is to change, as --start 2026-12-01T14:00")
 	}
 	return remove, nil

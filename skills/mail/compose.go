@@ -27,7 +27,8 @@ const (
 type draft struct {
 	to, cc        []*mail.Address
 	subject, body string
-	attached      []string // paths in the drive
+	attached      []string    // paths in the drive
+	event         *Invitation // nil for all but invitations
 }
 
 // check reads the parts of a message from the call.
@@ -100,6 +101,10 @@ func (d *draft) compose(from mail.Address, id string, now time.Time, files []fil
 	h.SetMessageID(id + "@" + domainOf(from.Address))
 	h.Set("Mime-Version", "1.0")
 	var b bytes.Buffer
+	if d.event != nil {
+		err := d.invite(&b, h)
+		return b.Bytes(), err
+	}
 	if len(files) > 0 {
 		err := compound(&b, h, d.body, files)
 		return b.Bytes(), err

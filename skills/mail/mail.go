@@ -97,10 +97,7 @@ func WithFiles(dir string, shared bool) Option {
 // Handlers returns the handlers of the domain, by what skill files name. They
 // write below dir, which they make when they need it.
 func Handlers(dir string, opts ...Option) map[string]skill.Handler {
-	p := &post{dir: dir, accounts: map[mesh.Owner]Account{}}
-	for _, opt := range opts {
-		opt(p)
-	}
+	p := newPost(dir, opts)
 	return map[string]skill.Handler{
 		"mail.send":   skill.HandlerFunc(p.send),
 		"mail.draft":  skill.HandlerFunc(p.draft),
@@ -109,6 +106,14 @@ func Handlers(dir string, opts ...Option) map[string]skill.Handler {
 		"mail.move":   skill.HandlerFunc(p.move),
 		"mail.save":   skill.HandlerFunc(p.save),
 	}
+}
+
+func newPost(dir string, opts []Option) *post {
+	p := &post{dir: dir, accounts: map[mesh.Owner]Account{}}
+	for _, opt := range opts {
+		opt(p)
+	}
+	return p
 }
 
 type post struct {

@@ -240,3 +240,18 @@ func (a *Account) Within(ctx context.Context, from, to time.Time) ([]Object, err
 	}
 	return all, nil
 }
+
+// Schedules reports whether the server tells those who take part of events (RFC 6638).
+func (a *Account) Schedules(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.settings.Timeout)
+	defer cancel()
+	at, err := a.calendar(ctx)
+	if err != nil {
+		return false, err
+	}
+	resp, _, err := a.do(ctx, request{method: http.MethodOptions, url: at})
+	if err != nil {
+		return false, err
+	}
+	return strings.Contains(strings.Join(resp.Header.Values("DAV"), ","), "calendar-auto-schedule"), nil
+}
