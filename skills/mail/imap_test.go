@@ -90,6 +90,7 @@ func TestSearch_findsMailOfTheAccount(t *testing.T) {
 		"the next one":        {map[string]any{"limit": "1", "offset": "1"}, "Lunch"},
 		"nothing":             {map[string]any{"query": "acme"}, ""},
 		"what is on its way":  {map[string]any{"folder": "outbox"}, ""},
+		"what it has not":     {map[string]any{"folder": "drafts"}, ""},
 	} {
 		r := b.Call("mail.search", "", tt.args)
 		if r.Failed() {

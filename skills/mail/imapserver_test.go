@@ -31,9 +31,11 @@ type imapServer struct {
 	caps  imap.CapSet
 
 	mu      sync.Mutex
-	cut     string   // the command after which the connection breaks, carried out as it is
-	logins  int      // that succeeded
-	fetched []string // sections of bodies
+	cut     string        // the command after which the connection breaks, carried out as it is
+	hang    chan struct{} // if not nil, closed when an APPEND that was carried out is to be answered
+	begun   chan struct{} // gets a value when one was
+	logins  int           // that succeeded
+	fetched []string      // sections of bodies
 }
 
 type (
@@ -54,7 +56,7 @@ func newIMAP(t *testing.T, folders []string, opts ...imapOption) *imapServer {
 	t.Helper()
 	web := httptest.NewTLSServer(nil) // for its certificate
 	web.Close()
-	s := &imapServer{roots: x509.NewCertPool(), user: imapmemserver.NewUser("ann@example.com", "s3cret-pw")}
+	s := &imapServer{begun: make(chan struct{}, 8), roots: x509.NewCertPool(), user: imapmemserver.NewUser("ann@example.com", "s3cret-pw")}
 	s.roots.AddCert(web.Certificate())
 	for _, name := range append([]string{"INBOX"}, folders...) {
 		if err := s.user.Create(name, nil); err != nil {
@@ -195,7 +197,18 @@ func (s *imapSession) after(command string) {
 
 func (s *imapSession) Append(name string, r imap.LiteralReader, o *imap.AppendOptions) (*imap.AppendData, error) {
 	defer s.after("APPEND")
-	return s.UserSession.Append(name, r, o)
+	data, err := s.UserSession.Append(name, r, o)
+	s.server.mu.Lock()
+	hang := s.server.hang
+	s.server.mu.Unlock()
+	select {
+	case s.server.begun <- struct{}{}:
+	default: // nobody waits for it
+	}
+	if hang != nil {
+		<-hang
+	}
+	return data, err
 }
 
 func (s *imapSession) Move(w *imapserver.MoveWriter, n imap.NumSet, to string) error {

@@ -115,11 +115,11 @@ func (a *Account) Get(ctx context.Context, name string) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	resp, body, err := a.do(ctx, request{method: http.MethodGet, url: at})
+	head, body, err := a.do(ctx, request{method: http.MethodGet, url: at})
 	if err != nil {
 		return Object{}, err
 	}
-	return Object{Name: name, ETag: resp.Header.Get("ETag"), Data: body}, nil
+	return Object{Name: name, ETag: head.Get("ETag"), Data: body}, nil
 }
 
 // Put writes the object in place of the version etag, or, if that is "", where there is none. The
@@ -176,9 +176,9 @@ type request struct {
 // maxHops is how many redirections are followed.
 const maxHops = 4
 
-// do makes the request and returns the answer with its body. The password goes to the host of the
+// do makes the request and returns the head and the body of the answer. The password goes to the host of the
 // settings, and to those of its domain.
-func (a *Account) do(ctx context.Context, r request) (*http.Response, []byte, error) {
+func (a *Account) do(ctx context.Context, r request) (http.Header, []byte, error) {
 	for range maxHops {
 		req, err := http.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
 		if err != nil {
@@ -191,7 +191,7 @@ func (a *Account) do(ctx context.Context, r request) (*http.Response, []byte, er
 			return nil, nil, mesh.Errorf(mesh.Precondition, "davcal", "The calendar server %s leads to %s, which is not told the password; give that one's address as url if it is right. Tell the operator of the mesh", a.url.Hostname(), r.url.Hostname())
 		}
 		req.SetBasicAuth(a.settings.User, a.settings.Password)
-		resp, body, err := a.send(req)
+		resp, body, err := a.send(req) //nolint:bodyclose // closed there, once it was read
 		if err != nil {
 			return nil, nil, a.failure(ctx, err)
 		}
@@ -204,7 +204,7 @@ func (a *Account) do(ctx context.Context, r request) (*http.Response, []byte, er
 			r.url = to
 			continue
 		}
-		return resp, body, a.said(resp)
+		return resp.Header, body, a.said(resp)
 	}
 	return nil, nil, mesh.Errorf(mesh.Precondition, "davcal", "The calendar server %s leads from one address to the next; check the url. Tell the operator of the mesh", a.url.Hostname())
 }

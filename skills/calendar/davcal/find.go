@@ -249,9 +249,9 @@ func (a *Account) Schedules(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	resp, _, err := a.do(ctx, request{method: http.MethodOptions, url: at})
+	head, _, err := a.do(ctx, request{method: http.MethodOptions, url: at})
 	if err != nil {
 		return false, err
 	}
-	return strings.Contains(strings.Join(resp.Header.Values("DAV"), ","), "calendar-auto-schedule"), nil
+	return strings.Contains(strings.Join(head.Values("DAV"), ","), "calendar-auto-schedule"), nil
 }

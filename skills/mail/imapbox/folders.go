@@ -125,8 +125,18 @@ func (s *session) folder(field, name string) (Folder, error) {
 	return Folder{}, mesh.InvalidField("imapbox", field, "is %q, which the account does not have; it has %s", mesh.Clip(name, 80), strings.Join(names, ", "))
 }
 
-// wanted are the folders of those names; none are all but the virtual ones, the trash and the
-// junk. It also returns how many were left out because there are too many.
+// usual reports whether most accounts have a folder that is called so.
+func usual(name string) bool {
+	for _, r := range roles {
+		if strings.EqualFold(r.name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted are the folders of those names, as far as there are usual ones; no names are all but the
+// virtual ones, the trash and the junk. It also returns how many were left out because there are too many.
 func (s *session) wanted(names []string) (folders []Folder, more int, err error) {
 	if len(names) == 0 {
 		all, err := s.list()
@@ -137,6 +147,9 @@ func (s *session) wanted(names []string) (folders []Folder, more int, err error)
 	}
 	for _, name := range names {
 		f, err := s.folder("folder", name)
+		if mesh.IsCode(err, mesh.Invalid) && usual(name) {
+			continue // the account happens not to have it
+		}
 		if err != nil {
 			return nil, 0, err
 		}
