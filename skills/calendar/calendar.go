@@ -87,6 +87,7 @@ type event struct {
 	start, end                   time.Time
 	allDay                       bool
 	attendees                    []string // addresses
+	rule                         string   // of a new event that is repeated
 
 	// What is only read.
 	id, version string
@@ -233,6 +234,9 @@ func check(call *skill.Call, now time.Time) (*event, error) {
 		return nil, mesh.InvalidField(call.Skill, "start", "is %q; %s", mesh.Clip(start, maxShown), timeRemedy)
 	}
 	if err := e.setEnd(call); err != nil {
+		return nil, err
+	}
+	if err := e.setRule(call); err != nil {
 		return nil, err
 	}
 	var err error

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -142,6 +143,46 @@ func TestCreate_isOnceOnTheServer(t *testing.T) {
 				t.Errorf("after it was deleted elsewhere, %+v", r)
 			}
 		})
+	}
+}
+
+// A new event is repeated at the clock of the user, whose zone is described for others.
+func TestCreate_repeatsAnEvent(t *testing.T) {
+	oslo, err := time.LoadLocation("Europe/Oslo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := newDAV(t, "Work")
+	b := setup(t, srv.account(t))
+	b.In(oslo)
+	b.create(t, "k1", args{"title": "Stand-up", "start": "2026-12-01T09:00", "duration": "15m", "repeat": "weekdays", "until": "2027-07-01"})
+	b.create(t, "k2", args{"title": "Rent", "start": "2026-12-01", "repeat": "FREQ=MONTHLY;BYMONTHDAY=1;COUNT=2"})
+	for from, want := range map[string][]string{
+		"2026-12-31": {"2026-12-31 (Thu), 09:00 to 09:15 CET: Stand-up, repeated", "2027-01-01 (Fri), all day: Rent, repeated", "2027-01-01 (Fri), 09:00 to 09:15 CET: Stand-up, repeated"},
+		"2027-06-30": {"2027-06-30 (Wed), 09:00 to 09:15 CEST: Stand-up, repeated", "2027-07-01 (Thu), 09:00 to 09:15 CEST: Stand-up, repeated"},
+	} {
+		lines, _ := b.listed(t, from, map[string]string{"2026-12-31": "2027-01-01", "2027-06-30": "2027-07-30"}[from])
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Error(diff)
+		}
+	}
+	all := strings.Join(srv.all(), "")
+	for _, want := range []string{"DTSTART;TZID=Europe/Oslo:20261201T090000", "UNTIL=20270701T215959Z", "TZID:Europe/Oslo", "BEGIN:DAYLIGHT\r\nDTSTART:20270328T020000\r\nTZNAME:CEST\r\nTZOFFSETFROM:+0100\r\nTZOFFSETTO:+0200", "DTSTART;VALUE=DATE:20261201"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in\n%s", want, all)
+		}
+	}
+	for words, given := range map[string]args{
+		`'repeat' is "hourly"; write daily`: {"title": "x", "start": "2026-12-01T09:00", "repeat": "hourly"},
+		`'repeat' is "FREQ=HOURLY"`:         {"title": "x", "start": "2026-12-01T09:00", "repeat": "FREQ=HOURLY"},
+		"'start' is no date of the rule":    {"title": "x", "start": "2026-12-01T09:00", "repeat": "FREQ=WEEKLY;BYDAY=MO"},
+		"'until' is given without repeat":   {"title": "x", "start": "2026-12-01T09:00", "until": "2027-01-01"},
+		"'until' is given beside COUNT":     {"title": "x", "start": "2026-12-01T09:00", "until": "2027-01-01", "repeat": "FREQ=DAILY;COUNT=3"},
+		"'until' is before the first date":  {"title": "x", "start": "2026-12-01T09:00", "until": "2026-11-01", "repeat": "daily"},
+	} {
+		if r := b.call("calendar.create", "k3", "default", given); !r.Failed() || !strings.Contains(r.Content, words) {
+			t.Errorf("%+v, want %q", r, words)
+		}
 	}
 }
 

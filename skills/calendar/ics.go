@@ -24,7 +24,7 @@ const product = "-//agentmesh//calendar//EN"
 const maxFile = 1 << 20
 
 // encode writes the event, which complete adds to. Moments are in UTC, which needs no description of a
-// zone beside it; whole days have no zone at all.
+// zone beside it, unless the event is repeated; whole days have no zone at all.
 func encode(e *event, now time.Time, complete func(*ical.Event) error) ([]byte, error) {
 	ev := ical.NewEvent()
 	ev.Props.SetText(ical.PropUID, e.uid)
@@ -38,6 +38,14 @@ func encode(e *event, now time.Time, complete func(*ical.Event) error) ([]byte, 
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropVersion, "2.0")
 	cal.Props.SetText(ical.PropProductID, product)
+	if e.rule != "" {
+		if err := e.putRule(ev); err != nil {
+			return nil, err
+		}
+		if name := ev.Props.Get(ical.PropDateTimeStart).Params.Get(ical.PropTimezoneID); name != "" {
+			cal.Children = append(cal.Children, describe(name, e.start))
+		}
+	}
 	cal.Children = append(cal.Children, ev.Component)
 	return format(cal)
 }

@@ -134,5 +134,12 @@ func TestAccount_worksWithRadicale(t *testing.T) {
 	if r := b.call("calendar.update", "u4", "default", args{"id": series, "delete": true}); r.Failed() {
 		t.Error(r.Content)
 	}
-	expect("2026-12-02 (Wed), 14:00 to 15:00 CET: Übersicht, with bob@example.com")
+	oslo, err := time.LoadLocation("Europe/Oslo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.In(oslo)
+	b.create(t, "k2", args{"title": "Yoga", "start": "2026-11-30T18:00", "repeat": "weekly", "until": "2027-06-01"})
+	expect("2026-11-30 (Mon), 18:00 to 19:00 CET: Yoga, repeated", "2026-12-02 (Wed), 14:00 to 15:00 CET: Übersicht, with bob@example.com",
+		"2026-12-07 (Mon), 18:00 to 19:00 CET: Yoga, repeated")
 }

@@ -192,7 +192,7 @@ func (s *series) rule() (*rrule.Set, error) {
 		return nil, mesh.Wrap(op, err)
 	}
 	if option != nil {
-		if option.Freq > rrule.DAILY || len(option.Byhour)+len(option.Byminute)+len(option.Bysecond) > 0 {
+		if !followed(option) {
 			return nil, mesh.Errorf(mesh.Invalid, op, "it is repeated within a day")
 		}
 		option.Dtstart = start
