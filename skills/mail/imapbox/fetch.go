@@ -15,10 +15,12 @@ import (
 
 // Bounds of what is fetched of one message, in bytes where not said.
 const (
-	maxWhole  = 256 << 10 // a message of at most so much is fetched as it is
-	maxHeader = 256 << 10
-	maxText   = 512 << 10 // of each text
-	maxParts  = 100       // parts
+	maxWhole = 256 << 10 // a message of at most so much is fetched as it is
+	// maxUnparted is of one whose parts the server does not tell well enough.
+	maxUnparted = 4 << 20
+	maxHeader   = 256 << 10
+	maxText     = 512 << 10 // of each text
+	maxParts    = 100       // parts
 	// MaxAttachment is what an attachment may have, as it is sent: about 25 MiB of content.
 	MaxAttachment = 35 << 20
 )
@@ -107,8 +109,8 @@ func (s *session) read(id string) (*Message, []part, error) {
 		return nil, nil, err
 	}
 	m, parts := &Message{Folder: f.Name, Arrived: b.InternalDate}, partsOf(b.BodyStructure)
-	if b.RFC822Size <= maxWhole {
-		whole := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: maxWhole}}
+	if b.RFC822Size <= maxWhole || !parted(parts) {
+		whole := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: maxUnparted}}
 		got, err := s.one(id, uid, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{whole}})
 		if err != nil {
 			return nil, nil, err
@@ -182,6 +184,11 @@ func partsOf(b imap.BodyStructure) (parts []part) {
 		return true
 	})
 	return parts
+}
+
+// parted reports whether a message can be made of the parts.
+func parted(parts []part) bool {
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p part) bool { return p.multi && p.boundary == "" })
 }
 
 // assemble makes a message of the parts' headers and the texts, and tells the sizes of what it

@@ -31,8 +31,6 @@ type Head struct {
 	Date         time.Time
 	From, To, Cc string
 	Subject      string
-	MessageID    string
-	InReplyTo    string
 }
 
 // A Found is what a search came to.
@@ -147,7 +145,7 @@ func (h *Head) fill(e *imap.Envelope, arrived time.Time) {
 		h.Date = e.Date
 	}
 	h.From, h.To, h.Cc = people(e.From), people(e.To), people(e.Cc)
-	h.Subject, h.MessageID, h.InReplyTo = e.Subject, e.MessageID, strings.Join(e.InReplyTo, " ")
+	h.Subject = e.Subject
 }
 
 func people(list []imap.Address) string {
