@@ -115,6 +115,7 @@ func (a *app) agentsRemoveCommand() *cobra.Command {
 	var req meshv1.DeregisterAgentRequest
 	cmd := &cobra.Command{
 		Use:               "rm NAME",
+		Aliases:           []string{"remove", "delete"},
 		Short:             "Remove an agent that was added",
 		Example:           `  mesh agents rm translate`,
 		ValidArgsFunction: a.offer(agentNames),

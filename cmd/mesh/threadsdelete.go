@@ -20,8 +20,9 @@ func (a *app) threadsDeleteCommand() *cobra.Command {
 	var yes bool
 	one := a.threadArg(&thread)
 	cmd := &cobra.Command{
-		Use:   "delete [ID]",
-		Short: "Delete a conversation, or all that are old, for good",
+		Use:     "delete [ID]",
+		Aliases: []string{"remove", "rm"},
+		Short:   "Delete a conversation, or all that are old, for good",
 		Long: `Delete a conversation with all that is kept of it, for good; or, with --before, all
 conversations of the tenant that you may read and whose last event is older than a date
 or an age. Those on which an agent is at work stay.

@@ -49,10 +49,17 @@ func (f file) imports(t *testing.T) []string {
 }
 
 // load parses every Go file of the module: what is before its code and, in
-// pure packages, the code too.
+// pure packages, the code too. It is done once, and nobody changes what is returned.
 func load(t *testing.T) []pkg {
 	t.Helper()
-	root := moduleRoot(t)
+	all, err := loaded(moduleRoot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var loaded = once(func(root string) ([]pkg, error) {
 	byPath := map[string]*pkg{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -87,15 +94,28 @@ func load(t *testing.T) []pkg {
 		byPath[dir].files = append(byPath[dir].files, file{filepath.ToSlash(rel), strings.HasSuffix(name, "_test.go"), parsed, fset})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := make([]pkg, 0, len(byPath))
 	for _, p := range byPath {
 		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b pkg) int { return strings.Compare(a.path, b.path) })
-	return all
+	return all, err
+})
+
+// once has f asked once for each name. Tests of this package run one after the other.
+func once[T any](f func(name string) (T, error)) func(name string) (T, error) {
+	known := map[string]T{}
+	return func(name string) (T, error) {
+		is, there := known[name]
+		if there {
+			return is, nil
+		}
+		is, err := f(name)
+		if err == nil {
+			known[name] = is
+		}
+		return is, err
+	}
 }
 
 func moduleRoot(t *testing.T) string {

@@ -81,14 +81,19 @@ func bodyKinds(t *testing.T) []string {
 	return kinds
 }
 
+// parsed is the whole file of that name, which nobody changes.
 func parsed(t *testing.T, name string) *ast.File {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(moduleRoot(t), name), nil, parser.SkipObjectResolution)
+	f, err := parsedOnce(filepath.Join(moduleRoot(t), name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
+
+var parsedOnce = once(func(name string) (*ast.File, error) {
+	return parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+})
 
 // kindsRead are the kinds that a file has as a case of a type switch, or asserts.
 func kindsRead(t *testing.T, f *ast.File, kinds []string) []string {
