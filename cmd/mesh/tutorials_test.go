@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A reader follows a page of docs/tutorials word by word, in an empty folder, with mesh on
@@ -55,7 +58,7 @@ func follow(t *testing.T, page string, says, env []string) *reader {
 	r := &reader{t: t, home: home, state: filepath.Join(home, "state"), swaps: slices.Clone(says)}
 	here := func(address string) string {
 		if !slices.Contains(r.swaps, address) {
-			r.swaps = append(r.swaps, address, freeAddress(t))
+			r.swaps = append(r.swaps, address, rpctest.Free(t))
 		}
 		return r.swap(address)
 	}
