@@ -49,7 +49,7 @@ func Takes(m llm.Model) []string {
 }
 
 // filesOf are the pictures and files of the parts, of which nothing is shown yet: Data is what came
-// with them.
+// with them. Audio whose words are in other parts is none.
 func filesOf(parts []*a2apb.Part) []llm.File {
 	var out []llm.File
 	for _, p := range parts {
@@ -64,6 +64,13 @@ func filesOf(parts []*a2apb.Part) []llm.File {
 			}
 		default:
 			continue
+		}
+		heard, why := mesh.Heard(p)
+		if heard { // its words are in the message
+			continue
+		}
+		if why != "" {
+			f.Note = text.AudioNotHeard(why)
 		}
 		out = append(out, f)
 	}
@@ -167,6 +174,8 @@ func (s *showing) shown(ctx context.Context, f llm.File, from llm.Role) llm.File
 		s.picture(&f, read)
 	case textual(f.MediaType):
 		s.text(&f, read)
+	case strings.HasPrefix(f.MediaType, "audio/"):
+		f.Note = text.HearsNothing()
 	}
 	return f
 }

@@ -90,6 +90,8 @@ type Config struct {
 	// Pictures says that the endpoint's model takes pictures: it is sent those of users. It
 	// reads otherwise that they are there.
 	Pictures bool
+	// Language is that of who speaks in what is transcribed, in ISO 639-1, or "".
+	Language string
 	// Temperature is sent if it is not nil, also when it is 0.
 	Temperature *float64
 	// Extra are further top-level fields of each request, as OpenRouter's
