@@ -49,7 +49,8 @@ func (e *Edge) listens(s *thread.State, in *intake, t *thread.Execution) error {
 		return nil
 	}
 	var modes []string
-	if a, known := e.judge(in.key.Tenant, e.receiver(s, in, t)); known {
+	if t != nil && mesh.Interrupted(t.State) { // an answer is read as text, as a yes is
+	} else if a, known := e.judge(in.key.Tenant, e.receiver(s, in, t)); known {
 		modes = a.InputModes()
 	}
 	var parts []*a2apb.Part

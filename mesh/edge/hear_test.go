@@ -95,8 +95,20 @@ func TestWhatAUserSaysIsTextForAgents(t *testing.T) {
 			t.Errorf("%s: the user said %v", name, said)
 		}
 	}
+	w.agent("asker", func(s *scene) {
+		if s.text() == "" {
+			s.move(asks, "Really?")
+			return
+		}
+		s.answer(s.text())
+	}, func(_ *actor, c *a2apb.AgentCard) { c.DefaultInputModes = []string{"audio/*"} })
+	ctx := addressed("asker")
+	if h := w.hear(w.post(ctx, to(speaking("", "yes"), w.hear(w.post(ctx, speaking("", "a song"))).last.GetTaskId()))); h.state != completed || h.text != "yes" {
+		t.Errorf("an answer to one that hears: %v, %q", h.state, h.text)
+	}
 	before := len(l.all())
-	ctx, req := w.ctx(mesh.NewThreadID()), speaking("", "once")
+	ctx = w.ctx(mesh.NewThreadID())
+	req := speaking("", "once")
 	first, again := w.post(ctx, req), w.post(ctx, req)
 	if got := l.all()[before:]; first.Task.Id != again.Task.Id || !slices.Equal(got, []string{"once"}) {
 		t.Errorf("sent twice, it is %s and %s, and %v was transcribed", first.Task.Id, again.Task.Id, got)

@@ -246,6 +246,8 @@ type Model struct {
 	NativeTools []string `yaml:"native_tools"`
 	// Pictures says that the model takes pictures.
 	Pictures bool `yaml:"pictures"`
+	// Audio says that the model takes audio, over chat completions.
+	Audio bool `yaml:"audio"`
 	// Cache says whether the provider is told what to cache: auto (default),
 	// anthropic or none.
 	Cache string `yaml:"cache"`

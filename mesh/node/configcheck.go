@@ -83,6 +83,8 @@ func checkModel(at string, m Model) error {
 		return invalid(at+".api", "must be auto, chat or responses, and is %q", m.API)
 	case m.API == "chat" && len(m.NativeTools) > 0:
 		return invalid(at+".native_tools", "need the Responses API; set %s.api to responses or auto, or leave them out", at)
+	case m.API == "responses" && m.Audio:
+		return invalid(at+".audio", "needs chat completions; set %s.api to chat, or leave it out", at)
 	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
 		return invalid(at+".cache", "must be auto, anthropic or none, and is %q", m.Cache)
 	case m.Retries < -1:

@@ -105,6 +105,7 @@ func TestSettingsOfWhatSkillsReachAreChecked(t *testing.T) {
 		"voice.transcription.url":                  {Voice: node.Voice{Transcription: node.Transcription{Name: "whisper-1"}}},
 		"voice.transcription.language":             {Voice: node.Voice{Transcription: node.Transcription{Name: "whisper-1", URL: "https://x", Language: "deutsch"}}},
 		"voice.transcription.key":                  {Voice: node.Voice{Transcription: node.Transcription{Name: "whisper-1", URL: "https://x", Key: "${MESH_TEST_NOT_SET}"}}},
+		"model.audio":                              {Model: node.Model{API: "responses", Audio: true}},
 		"smtp.tls":                                 {SMTP: node.SMTP{TLS: "ssl"}},
 		"smtp.from":                                {SMTP: node.SMTP{Address: "mail.example.com:587"}},
 		"smtp.password":                            {SMTP: node.SMTP{Address: "h:25", From: "a@example.com", User: "a", Password: "${MESH_TEST_NOT_SET}"}},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -99,4 +100,41 @@ func (k *keeper) transcript(text string) llm.Transcript {
 	_ = json.Unmarshal(k.body, &told) // who says it otherwise says nothing
 	return llm.Transcript{Text: strings.TrimSpace(text), Seconds: max(told.Usage.Seconds, told.Duration, 0),
 		Usage: mesh.Usage{Prompt: max(told.Usage.Input, 0), Completion: max(told.Usage.Output, 0)}}
+}
+
+// typeAudio is the type of a part that is audio.
+const typeAudio = openai.ChatMessagePartType("input_audio")
+
+// hasAudio reports whether a part of the messages is audio.
+func hasAudio(messages []openai.ChatCompletionMessage) bool {
+	return slices.ContainsFunc(messages, func(m openai.ChatCompletionMessage) bool {
+		return slices.ContainsFunc(m.MultiContent, func(p openai.ChatMessagePart) bool { return p.Type == typeAudio })
+	})
+}
+
+// hearable returns the messages, which are JSON, with audio as the protocol has it. The library has no
+// field for it, so that it comes as the address of a picture and its detail.
+func hearable(messages json.RawMessage) (json.RawMessage, error) {
+	var all []map[string]json.RawMessage
+	if err := json.Unmarshal(messages, &all); err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		var parts []map[string]any
+		if json.Unmarshal(m["content"], &parts) != nil {
+			continue // text alone
+		}
+		for _, p := range parts {
+			if at, ok := p["image_url"].(map[string]any); ok && p["type"] == string(typeAudio) {
+				delete(p, "image_url")
+				p["input_audio"] = map[string]any{"data": at["url"], "format": at["detail"]}
+			}
+		}
+		raw, err := json.Marshal(parts)
+		if err != nil {
+			return nil, err
+		}
+		m["content"] = raw
+	}
+	return json.Marshal(all)
 }
