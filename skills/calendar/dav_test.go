@@ -124,7 +124,7 @@ func TestCreate_isOnceOnTheServer(t *testing.T) {
 			b := setup(t, srv.account(t))
 			given := args{"title": "Review", "start": "2026-12-01T14:00", "attendees": []any{"bob@example.com"}}
 			srv.set(func() { srv.after = func(r *http.Request) bool { return cut && r.Method == http.MethodPut } })
-			if first := b.call("calendar.create", "k", "default", given); first.Failed() != cut {
+			if first := b.call("calendar.create", "k", "default", given); first.Failed() != cut || cut && !strings.Contains(first.Content, "look with calendar.list before another try") {
 				t.Fatalf("%+v", first)
 			}
 			srv.set(func() { srv.after = nil })

@@ -186,6 +186,8 @@ func (s server) create(ctx context.Context, ledger outfile.Ledger, key, name str
 	case mesh.IsCode(err, mesh.Conflict): // it is there, of this key
 	case mesh.IsCode(err, mesh.Denied), mesh.IsCode(err, mesh.Precondition):
 		return errors.Join(err, ledger.Drop(key)) // it certainly is not
+	case mesh.IsCode(err, mesh.Unavailable):
+		return mesh.Errorf(mesh.Unavailable, op, "%s. The event may be there all the same: look with calendar.list before another try: %w", mesh.DetailOf(err), err)
 	case err != nil:
 		return err
 	}
