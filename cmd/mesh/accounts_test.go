@@ -8,15 +8,17 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/node"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
 )
 
 // Accounts of the configuration are used by the skills for whom they are, and for nobody else.
 func TestAccountsAreUsedForTheirOwners(t *testing.T) {
+	nobody := rpctest.Free(t)
 	cfg := &node.Config{Auth: "tokens", Tokens: "t", Data: t.TempDir(), Accounts: []node.Account{{
-		User: "ann", IMAP: node.IMAP{Address: "127.0.0.1:1", User: "ann", Password: "s3cret-pw", TLS: "none"},
-		CalDAV: node.CalDAV{URL: "http://127.0.0.1:1/", User: "ann", Password: "s3cret-pw"},
+		User: "ann", IMAP: node.IMAP{Address: nobody, User: "ann", Password: "s3cret-pw", TLS: "none"},
+		CalDAV: node.CalDAV{URL: "http://" + nobody + "/", User: "ann", Password: "s3cret-pw"},
 	}}}
 	if err := cfg.Fill(); err != nil {
 		t.Fatal(err)

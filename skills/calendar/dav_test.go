@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/skills/calendar/davcal"
 )
 
@@ -289,7 +290,7 @@ func TestAccount_saysWhatIsWrong(t *testing.T) {
 		"several calendars":      {[]string{"Home", "Work"}, func(*davcal.Settings) {}, `has several calendars: "Home", "Work"`},
 		"another calendar":       {[]string{"Home", "Work"}, func(c *davcal.Settings) { c.Calendar = "Play" }, `has no calendar "Play", but "Home", "Work"`},
 		"no calendar":            {nil, func(*davcal.Settings) {}, "There is no calendar at the address"},
-		"nobody there":           {nil, func(c *davcal.Settings) { c.URL = "http://127.0.0.1:1/" }, "cannot be reached; try again later"},
+		"nobody there":           {nil, func(c *davcal.Settings) { c.URL = "http://" + rpctest.Free(t) }, "cannot be reached; try again later"},
 	} {
 		srv := newDAV(t, tt.calendars...)
 		b := setup(t, srv.account(t, tt.change))

@@ -2,7 +2,6 @@ package calendar_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/skills/calendar"
 	"agentmesh/skills/calendar/davcal"
 )
@@ -45,12 +45,7 @@ func radicale(t *testing.T, object string) *davcal.Account {
 		t.Skip("no radicale (Debian's radicale)")
 	}
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := rpctest.Free(t)
 	conf := fmt.Sprintf("[server]\nhosts = %s\n[auth]\ntype = htpasswd\nhtpasswd_filename = %s\nhtpasswd_encryption = plain\n[storage]\nfilesystem_folder = %s\n",
 		address, filepath.Join(dir, "users"), filepath.Join(dir, "data"))
 	for name, text := range map[string]string{"conf": conf, "users": "ann:s3cret-pw\n"} {

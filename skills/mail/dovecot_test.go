@@ -14,20 +14,10 @@ import (
 	"time"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	meshmail "agentmesh/skills/mail"
 	"agentmesh/skills/mail/imapbox"
 )
-
-// freePort is one that nobody listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // dovecot starts Debian's server with an account whose folders have names of their own, and
 // returns the account.
@@ -48,7 +38,8 @@ func dovecot(t *testing.T) *imapbox.Account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, mail := freePort(t), filepath.Join(dir, "mail")
+	address, mail := rpctest.Free(t), filepath.Join(dir, "mail")
+	_, port, _ := net.SplitHostPort(address)
 	if err := os.Mkdir(mail, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +47,7 @@ func dovecot(t *testing.T) *imapbox.Account {
 		os.Chmod(dir, 0o755), os.Chown(mail, 65534, 65534),
 		os.WriteFile(filepath.Join(dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600),
 		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600),
-		os.WriteFile(filepath.Join(dir, "conf"), []byte(strings.NewReplacer("DIR", dir, "PORT", fmt.Sprint(port)).Replace(dovecotConf)), 0o600),
+		os.WriteFile(filepath.Join(dir, "conf"), []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(dovecotConf)), 0o600),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +61,7 @@ func dovecot(t *testing.T) *imapbox.Account {
 	t.Cleanup(func() { _ = cmd.Wait() })
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
-	box, err := imapbox.New(imapbox.Settings{Addr: fmt.Sprintf("127.0.0.1:%d", port), User: "ann", Password: "s3cret-pw", Roots: roots})
+	box, err := imapbox.New(imapbox.Settings{Addr: address, User: "ann", Password: "s3cret-pw", Roots: roots})
 	if err != nil {
 		t.Fatal(err)
 	}

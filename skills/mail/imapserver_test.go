@@ -19,6 +19,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 
 	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
 	meshmail "agentmesh/skills/mail"
 	"agentmesh/skills/mail/imapbox"
 )
@@ -75,10 +76,7 @@ func newIMAP(t *testing.T, folders []string, opts ...imapOption) *imapServer {
 		opt(o)
 	}
 	s.caps = o.Caps
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rpctest.Listen(t)
 	s.addr = l.Addr().String()
 	if o.TLSConfig != nil && !o.InsecureAuth {
 		l = &either{Listener: l, config: o.TLSConfig}
