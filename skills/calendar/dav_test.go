@@ -3,6 +3,7 @@ package calendar_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -311,5 +312,20 @@ func TestAccount_findsItsCalendar(t *testing.T) {
 		if diff := cmp.Diff([]string{"2026-12-01 (Tue), 14:00 to 15:00 CET: At home"}, lines); diff != "" {
 			t.Errorf("from %q: %s", at, diff)
 		}
+	}
+}
+
+// The password goes to the server of the account, and to none that it leads to elsewhere.
+func TestAccount_sendsItsPasswordToItsServerAlone(t *testing.T) {
+	var told bool
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _, told = r.BasicAuth() }))
+	t.Cleanup(other.Close)
+	leads := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusPermanentRedirect))
+	t.Cleanup(leads.Close)
+	srv := newDAV(t, "Work")
+	b := setup(t, srv.account(t, func(c *davcal.Settings) { c.URL = leads.URL }))
+	r := b.call("calendar.list", "", "default", nil)
+	if !r.Failed() || told || !strings.Contains(r.Content, "leads to 127.0.0.1, which is not told the password") {
+		t.Errorf("told %v: %+v", told, r)
 	}
 }
