@@ -109,6 +109,21 @@ const (
 	localForm  = "20060102T150405"
 )
 
+// parted takes an id apart. Names of files may have the mark as well, and no date behind it.
+func parted(id string) (event, date string) {
+	at := strings.LastIndex(id, mark)
+	if at < 0 {
+		return id, ""
+	}
+	date = id[at+len(mark):]
+	for _, form := range []string{dayForm, momentForm} {
+		if len(date) == len(form) && strings.Trim(date, "0123456789TZ") == "" {
+			return id[:at], date
+		}
+	}
+	return id, ""
+}
+
 // dateOf is how a date of a series is called.
 func dateOf(at time.Time, allDay bool) string {
 	if allDay {
