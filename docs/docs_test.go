@@ -151,48 +151,67 @@ func TestEveryRoleAndMetadataKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// Each reason of a task's state that programs may act on has a row: those that package mesh
-// and who calls agents know.
+// Each reason that programs may act on has a row that says what to do: those that package mesh
+// and who calls and drives agents know, and those of A2A.
 func TestEveryReasonIsDocumented(t *testing.T) {
-	page, reasons := pages(t)["extension.md"], 0
-	for _, file := range []string{"event.go", "call/refusal.go", "call/relay.go"} {
+	page, reasons := pages(t)["errors.md"], 0
+	for _, file := range []string{"event.go", "call/refusal.go", "call/relay.go", "turn/driver.go", "a2a/errors.go"} {
 		source, err := os.ReadFile("../mesh/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^(?:const|\t)\s*Reason\w+\s*= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^(?:const|\t)\s*(?:Reason|reasonHops|reasonLong)\w*\s*= "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
 			reasons++
-			if !regexp.MustCompile("(?m)^\\|[^|]*`" + m[1] + "`[^|]*\\|").MatchString(page) {
-				t.Errorf("extension.md does not say what the reason %s means", m[1])
+			if !regexp.MustCompile("(?m)^\\|[^|]*`" + m[1] + "`[^|]*\\|[^|]+\\|[^|]+\\|$").MatchString(page) {
+				t.Errorf("errors.md does not say what the reason %s means, and what to do", m[1])
 			}
 		}
 	}
-	if reasons < 30 {
+	if reasons < 45 {
 		t.Errorf("there are only %d reasons: this test looks for the wrong form", reasons)
 	}
 }
 
-// The programs that a page shows are those that tests run.
-func TestThePageOfProgramsShowsThemWhole(t *testing.T) {
-	page, shown := pages(t)["programs.md"], 0
-	err := fs.WalkDir(os.DirFS("."), "examples", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+// What pages show as a file of examples is that file, which tests run, and each is on a page.
+func TestPagesShowTheExamplesWhole(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^<!-- (examples/\\S+) -->\n(`{3,})\\w+\n(.*?)^`{3,}$")
+	shown := map[string]bool{}
+	for name, page := range pages(t) {
+		for _, m := range block.FindAllStringSubmatch(page, -1) {
+			shown[m[1]] = true
+			if source, err := os.ReadFile(m[1]); err != nil || string(source) != m[3] {
+				t.Errorf("%s shows another %s than there is (%v)", name, m[1], err)
+			}
 		}
-		source, err := os.ReadFile(name)
-		shown++
-		if named := regexp.MustCompile("(?m)^`" + regexp.QuoteMeta(name) + "`.*:\n\n```\\w+\n"); !named.MatchString(page) {
-			t.Errorf("programs.md does not show %s", name)
-		} else if rest := page[named.FindStringIndex(page)[1]:]; !strings.HasPrefix(rest, string(source)+"```\n") {
-			t.Errorf("programs.md shows another %s than there is", name)
+	}
+	err := fs.WalkDir(folder, "examples", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !shown[name] {
+			t.Errorf("no page shows %s", name)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown < 4 {
-		t.Errorf("there are only %d examples: this test looks at the wrong place", shown)
+	if len(shown) < 4 {
+		t.Errorf("only %d examples are shown: this test looks for the wrong form", len(shown))
+	}
+}
+
+// Each tutorial is followed word by word by a test of cmd/mesh.
+func TestEveryTutorialIsFollowedByATest(t *testing.T) {
+	var tests strings.Builder
+	for _, file := range []string{"tutorialpages_test.go"} {
+		source, err := os.ReadFile("../cmd/mesh/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(source)
+	}
+	for name := range pages(t) {
+		if title, is := strings.CutPrefix(name, "tutorials/"); is && title != "index.md" && !strings.Contains(tests.String(), `"`+strings.TrimSuffix(title, ".md")+`"`) {
+			t.Errorf("no test follows %s", name)
+		}
 	}
 }
 

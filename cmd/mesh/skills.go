@@ -16,9 +16,9 @@ import (
 )
 
 func (a *app) skillsCommand() *cobra.Command {
-	return group("skills", "List, show, check, run and write skills", "  mesh skills list",
+	return group("skills", "List, show, check, run, write and delete skills", "  mesh skills list",
 		a.skillsListCommand(), a.skillsDomainsCommand(), a.skillsShowCommand(), a.skillsRunCommand(), a.skillsRunsCommand(),
-		a.skillsBreakersCommand(), a.skillsNewCommand(), a.skillsValidateCommand(), a.skillsReloadCommand(), a.skillsWatchCommand())
+		a.skillsBreakersCommand(), a.skillsNewCommand(), a.skillsDeleteCommand(), a.skillsValidateCommand(), a.skillsReloadCommand(), a.skillsWatchCommand())
 }
 
 // Bounds of 'mesh skills list': skills that are listed unless all are asked

@@ -47,7 +47,8 @@ func TestAccounts_areOfTheirOwners(t *testing.T) {
 
 // What is wrong with the server or the account is said in words, and no password with it.
 func TestAccount_saysWhatIsWrong(t *testing.T) {
-	dead, mute := rpctest.Free(t), rpctest.Listen(t) // which accepts and says nothing
+	mute := rpctest.Listen(t) // accepts and says nothing
+	t.Cleanup(func() { _ = mute.Close() })
 	for name, tt := range map[string]struct {
 		opts   []imapOption
 		change func(*imapbox.Settings)
@@ -59,7 +60,7 @@ func TestAccount_saysWhatIsWrong(t *testing.T) {
 		"an unknown certificate": {nil, func(c *imapbox.Settings) { c.Roots = nil }, "The certificate of the mail server 127.0.0.1 is not valid", mesh.Precondition},
 		"the same by STARTTLS":   {nil, func(c *imapbox.Settings) { c.Roots, c.TLS = nil, imapbox.TLSStart }, "The certificate of the mail server", mesh.Precondition},
 		"no STARTTLS":            {[]imapOption{unencrypted}, func(c *imapbox.Settings) { c.TLS = imapbox.TLSStart }, "does not offer encryption (STARTTLS), which is demanded", mesh.Precondition},
-		"nobody there":           {nil, func(c *imapbox.Settings) { c.Addr = dead }, "cannot be reached; try again later", mesh.Unavailable},
+		"nobody there":           {nil, func(c *imapbox.Settings) { c.Addr = rpctest.Free(t) }, "cannot be reached; try again later", mesh.Unavailable},
 		"a server that hangs":    {nil, func(c *imapbox.Settings) { c.Addr, c.Timeout = mute.Addr().String(), 100*time.Millisecond }, "or not in time", mesh.Unavailable},
 		"no login":               {[]imapOption{func(o *imapserverOptions) { o.TLSConfig = nil }}, func(c *imapbox.Settings) { c.TLS = imapbox.TLSNone }, "offers no way to log in", mesh.Precondition},
 	} {

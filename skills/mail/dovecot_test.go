@@ -27,7 +27,7 @@ func dovecot(t *testing.T) *imapbox.Account {
 	if err != nil || os.Getuid() != 0 {
 		t.Skip("no dovecot (Debian's dovecot-imapd) that can be started as root")
 	}
-	dir, err := os.MkdirTemp("", "dovecot") //nolint:usetesting // the folder of a test is closed to the user of the mailbox
+	dir, err := os.MkdirTemp("", "dovecot")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,9 @@ func dovecot(t *testing.T) *imapbox.Account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, mail := rpctest.Free(t), filepath.Join(dir, "mail")
+	address := rpctest.Free(t)
 	_, port, _ := net.SplitHostPort(address)
+	mail := filepath.Join(dir, "mail")
 	if err := os.Mkdir(mail, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -120,6 +120,7 @@ var layers = map[string]layer{
 	"agentcards":                {7, nil},
 	"docs":                      {7, nil},
 	"docs/examples/consult":     {8, []string{"gen/mesh/v1"}},
+	"docs/examples/packer":      {8, []string{"mesh/agent"}},
 	"skills":                    {7, nil},
 	"skills/calendar":           {7, []string{"mesh", "mesh/skill", "skills/calendar/davcal", "skills/internal/..."}},
 	"skills/calendar/davcal":    {7, []string{"mesh"}},
