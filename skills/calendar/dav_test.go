@@ -261,6 +261,9 @@ func TestUpdate_ofAnEventThatChangesMeanwhile(t *testing.T) {
 	_, ids := b.listed(t, "2026-12-01", "2026-12-01")
 	version := marks.FindStringSubmatch(b.call("calendar.list", "", "default", nil).Content)[2]
 	id := ids["2026-12-01"]
+	if r := b.call("calendar.update", "u0", "default", args{"id": id, "version": version, "description": "x"}); r.Failed() {
+		t.Errorf("of the version that is listed, %+v", r)
+	}
 	meanwhile(1)
 	if r := b.call("calendar.update", "u1", "default", args{"id": id, "version": version, "title": "x"}); !r.Failed() || !strings.Contains(r.Content, "was changed meanwhile") {
 		t.Errorf("%+v", r)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"agentmesh/mesh"
@@ -214,8 +215,13 @@ func placed(at place, name string) string {
 // absent reports whether there is no such object.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || mesh.IsCode(err, mesh.NotFound) }
 
-// versionOf changes whenever the content does.
-func versionOf(data []byte) string {
-	sum := sha256.Sum256(data)
+// versionOf changes whenever the content does. A server says itself what is another version: it may
+// give the same content in two forms.
+func versionOf(o davcal.Object) string {
+	of := o.Data
+	if o.ETag != "" {
+		of = []byte(strings.TrimPrefix(o.ETag, "W/"))
+	}
+	sum := sha256.Sum256(of)
 	return hex.EncodeToString(sum[:4])
 }

@@ -36,7 +36,7 @@ func seriesOf(o davcal.Object, loc *time.Location) (*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.id, e.version = idOf(o.Name), versionOf(o.Data)
+	e.id, e.version = idOf(o.Name), versionOf(o)
 	s := &series{cal: cal, master: ev, event: e, loc: loc}
 	for _, x := range cal.Events() {
 		if x.Component != ev.Component && x.Props.Get(ical.PropRecurrenceID) != nil {
