@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentmesh/mesh/rpc/rpctest"
 )
 
 // A reader follows a page of docs/tutorials word by word, in an empty folder, with mesh on
@@ -55,7 +57,7 @@ func follow(t *testing.T, page string, says, env []string) *reader {
 	r := &reader{t: t, home: home, state: filepath.Join(home, "state"), swaps: slices.Clone(says)}
 	here := func(address string) string {
 		if !slices.Contains(r.swaps, address) {
-			r.swaps = append(r.swaps, address, freeAddress(t))
+			r.swaps = append(r.swaps, address, rpctest.Free(t))
 		}
 		return r.swap(address)
 	}
@@ -63,7 +65,7 @@ func follow(t *testing.T, page string, says, env []string) *reader {
 	r.shell(home, grpc, http, env)
 	for _, block := range pageBlock.FindAllStringSubmatch(text, -1) {
 		mark, kind, what := block[1], block[2], block[3]
-		if kind != "console" || !strings.Contains(what, "$ ") && !strings.HasPrefix(what, "^C\n") {
+		if kind != "console" {
 			for _, address := range pageAddress.FindAllString(what, -1) {
 				here(address)
 			}
@@ -107,7 +109,7 @@ func (r *reader) shell(home, grpc, http string, env []string) {
 			path += folder + string(os.PathListSeparator)
 		}
 	}
-	r.env = append(commandEnv("mesh", env...), "MESH_ADDR="+grpc, "MESH_DOCS="+docs, "MESH_HISTORY=off", "GOFLAGS=-trimpath",
+	r.env = append(commandEnv("mesh", env...), "MESH_ADDR="+grpc, "MESH_DOCS="+docs, "MESH_HISTORY=off", "GOFLAGS=-trimpath -ldflags=-w",
 		"STATE="+r.state, "PATH="+path+os.Getenv("PATH"))
 	writeFile(r.t, r.state, "cd "+filepath.Join(home, "work")+"\n")
 }
