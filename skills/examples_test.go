@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	handlers := map[string]skill.Handler{}
 	for _, domain := range []map[string]skill.Handler{
 		files.Handlers(filepath.Join(w.dir, "files")), markdown.Handlers(notes), memory.Handlers(memories),
-		calendar.Handlers(w.dir), knowledge.Handlers(ix), mail.Handlers(w.dir), tasks.Handlers(),
+		calendar.Handlers(w.dir), knowledge.Handlers(ix), mail.Handlers(w.dir, mail.WithFiles(filepath.Join(w.dir, "files"), true)), tasks.Handlers(),
 		system.Handlers(),
 	} {
 		maps.Copy(handlers, domain)
@@ -107,7 +107,10 @@ func (w *world) furnish(t *testing.T, name string) (ids map[string]string) {
 			return map[string]string{"1a2b3c4d": made.Metadata["id"].(string), "9f8e7d6c": made.Metadata["version"].(string)}
 		}
 	case "mail":
-		write("inbox/a.eml", "From: Bob <bob@example.com>\r\nTo: me@example.com\r\nSubject: Invoice of November\r\nDate: Tue, 17 Nov 2026 09:00:00 +0000\r\n\r\n"+strings.Repeat("Please pay it. ", 1000))
+		write("inbox/a.eml", "From: Bob <bob@example.com>\r\nTo: me@example.com\r\nSubject: Invoice of November\r\nDate: Tue, 17 Nov 2026 09:00:00 +0000\r\n"+
+			"Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n"+strings.Repeat("Please pay it. ", 1000)+
+			"\r\n--x\r\nContent-Type: application/pdf\r\nContent-Disposition: attachment; filename=invoice.pdf\r\n\r\n%PDF\r\n--x--\r\n")
+		write("files/default/reports/may.pdf", "%PDF")
 		found := w.ok(t, "mail.search", nil)
 		return map[string]string{"m-1a2b3c4d5e": found.Metadata["ids"].([]string)[0]}
 	case "files":

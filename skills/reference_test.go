@@ -25,7 +25,7 @@ import (
 func TestFS_hasTheSkillsOfEachDomain(t *testing.T) {
 	c := load(t)
 	domains := map[string]string{
-		"mail": "send search read draft", "tasks": "create search get update delete archive",
+		"mail": "send search read draft move save", "tasks": "create search get update delete archive",
 		"calendar": "create list update", "files": "list read search write update", "markdown": "create read edit search",
 		"memory": "save search settings", "knowledge": "search", "system": "build_skill", "workflow": "build",
 	}
@@ -111,7 +111,7 @@ func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	defer tools.Wait()
 	_, prompt := tools.Prompt()
 	for _, domain := range []string{
-		"(create, list, update)", "(list, read, search, update, write)", "(search)", "(draft, read, search, send)", "(create, edit, read, search)",
+		"(create, list, update)", "(list, read, search, update, write)", "(search)", "(draft, move, read, save, search, send)", "(create, edit, read, search)",
 		"(save, search, settings)", "(build_skill)", "(archive, create, delete, get, search, update)", "(build)",
 	} {
 		if !strings.Contains(prompt, domain+"\n") {
@@ -130,7 +130,7 @@ func TestFS_isInThePromptWithAQuickReference(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
-	if want := "\n    mail.send --to <array> [--cc <array>] --subject <string> --body <string>\n"; !strings.Contains(reference, want) {
+	if want := "\n    mail.send --to <array> [--cc <array>] --subject <string> --body <string> [--attach <array>]\n"; !strings.Contains(reference, want) {
 		t.Errorf("%q is not in\n%s", want, reference)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	meshv1 "agentmesh/gen/mesh/v1"
@@ -98,7 +97,7 @@ func (f breakdown) play(t *testing.T, m *realMesh) (*castMember, string) {
 	case "kill":
 		p.kill9()
 	case "stop":
-		p.signal(syscall.SIGSTOP)
+		p.signal(suspends)
 	}
 	id := mesh.NewThreadID()
 	h := speaker(speakGRPC).complete(t, m, id, fmt.Sprintf("to=%s act=%s", name, f.act))

@@ -45,7 +45,8 @@ type kit struct {
 	cfg      *node.Config
 	logger   *slog.Logger
 	carrier  *http.Transport // of requests that skills and notifications make
-	post     *mail.Transport // nil to write mail into the outbox
+	mail     []mail.Option
+	calendar []calendar.Option
 	index    *knowledge.Index
 	watched  bool // the index
 	memories *memory.Store
@@ -65,10 +66,11 @@ func newKit(cfg *node.Config, now func() time.Time, logger *slog.Logger) (*kit, 
 	if k.ranker, err = ranker(cfg.Embedding, logger); err != nil {
 		return nil, err
 	}
-	if s := cfg.SMTP; s.Address != "" {
-		if k.post, err = mail.NewTransport(mail.SMTP{Addr: s.Address, User: s.User, Password: s.Password, TLS: s.TLS, From: s.From}); err != nil {
-			return nil, err
-		}
+	if k.mail, err = mailOptions(cfg); err != nil {
+		return nil, err
+	}
+	if k.calendar, err = calendarOptions(cfg, k.mail); err != nil {
+		return nil, err
 	}
 	var rules []notify.Rule
 	for _, n := range cfg.Notify {
@@ -175,12 +177,9 @@ func (k *kit) domain(name string) (map[string]skill.Handler, error) {
 	case "tasks":
 		return tasks.Handlers(), nil
 	case "mail":
-		if k.post != nil {
-			return mail.Handlers(k.cfg.Data, mail.WithTransport(k.post)), nil
-		}
-		return mail.Handlers(k.cfg.Data), nil
+		return mail.Handlers(k.cfg.Data, k.mail...), nil
 	case "calendar":
-		return calendar.Handlers(k.cfg.Data), nil
+		return calendar.Handlers(k.cfg.Data, k.calendar...), nil
 	case "files":
 		return files.Handlers(filepath.Join(k.cfg.Data, filesFolder)), nil
 	case "markdown":

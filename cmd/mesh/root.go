@@ -90,6 +90,7 @@ that of 'mesh login' is shown to the mesh that it is for.`,
 		a.doctorCommand(),
 		a.protosCommand(),
 		a.versionCommand(),
+		a.manCommand(root),
 		a.readPDFCommand(),
 		exitCodesTopic(),
 	)

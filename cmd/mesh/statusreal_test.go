@@ -18,6 +18,7 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 	}
 	m := up(t, dir)
 	m.shows(`there is no agent nobody, which is to answer new conversations \(main\)`)
+	m.mesh("status", "--ready").want(t, 0, "ready") // an alarm keeps no work away
 	m.mesh("status").want(t, 0, "audit.checkpoints: ", filepath.Join("away", "kept.jsonl"))
 	m.mesh("status", "--json").want(t, 0, `"setting":"audit.checkpoints"`)
 	if err := os.Mkdir(filepath.Join(dir, "away"), 0o700); err != nil {

@@ -93,12 +93,22 @@ func (r *reader) leave() {
 // those addresses unless it is told others.
 func (r *reader) shell(home, grpc, http string, env []string) {
 	r.t.Helper()
-	self, err := os.Executable()
+	terminal, err := os.Executable()
+	self := terminal
+	if err == nil && raced {
+		self, err = unraced()
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	program := filepath.Join(home, "bin", "mesh")
-	writeFile(r.t, program, fmt.Sprintf("#!/usr/bin/env bash\nif [[ ${1-} == up ]]; then shift; set -- up --grpc %s --http %s \"$@\"; fi\nexec %q \"$@\"\n", grpc, http, self))
+	writeFile(r.t, program, fmt.Sprintf(`#!/usr/bin/env bash
+case "${1-}" in
+chat) exec %[1]q "$@" ;;
+up) shift; exec %[2]q up --grpc %[3]s --http %[4]s "$@" ;;
+*) exec %[2]q "$@" ;;
+esac
+`, terminal, self, grpc, http))
 	docs := filepath.Join(home, "few")
 	writeFile(r.t, filepath.Join(docs, "mesh.md"), "# The mesh\n\nA user talks to one endpoint.\n") // see fewDocs
 	if err := errors.Join(os.Chmod(program, 0o700), os.Mkdir(filepath.Join(home, "work"), 0o700)); err != nil {

@@ -25,8 +25,15 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
+// release is the version of a released binary, which the linker sets (deploy/dist). Others
+// have what go build knows of them.
+var release string
+
 // versionOf is the binary's version.
 func versionOf(info *debug.BuildInfo) string {
+	if release != "" {
+		return release
+	}
 	if info == nil || info.Main.Version == "" {
 		return "(devel)"
 	}

@@ -70,7 +70,9 @@ type Config struct {
 	// Turns bounds how many turns the node works on at once, and how many wait.
 	Turns Turns `yaml:"turns"`
 	// SMTP, HTTPSkills and MCP are what skills reach outside of the mesh.
-	SMTP       SMTP       `yaml:"smtp"`
+	SMTP SMTP `yaml:"smtp"`
+	// Accounts are where mail and calendars of users are, beside the folders in Data.
+	Accounts   []Account  `yaml:"accounts"`
 	HTTPSkills HTTPSkills `yaml:"http_skills"`
 	MCP        MCP        `yaml:"mcp"`
 	// Schedules says for whom scheduled skills run.
@@ -328,7 +330,7 @@ func (c *Config) fill() error {
 	if _, _, err := net.SplitHostPort(c.Public.GRPC); c.Public.GRPC != "" && err != nil {
 		return mesh.InvalidField(op, "public.grpc", "must be host:port such as mesh.example.com:443, and is %q", c.Public.GRPC)
 	}
-	return errors.Join(c.checkAuth(), c.fillShared(), c.fillConnections())
+	return errors.Join(c.checkAuth(), c.fillShared(), c.checkAccounts(), c.fillConnections())
 }
 
 // UserData are the domains of skills that keep data which users may share.

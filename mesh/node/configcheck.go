@@ -137,31 +137,30 @@ func (c *Config) fillEmbedding() error {
 	return nil
 }
 
-// checkSMTP checks the mail server. Settings of it without an address would be
+// check checks the mail server, whose settings are at that path. Settings of it without an address would be
 // of no effect: mail would be written to a folder, and nobody would know.
-func (c *Config) checkSMTP() error {
-	s := c.SMTP
+func (s SMTP) check(at string) error {
 	if !slices.Contains([]string{"starttls", "tls", "none"}, s.TLS) {
-		return invalid("smtp.tls", "must be starttls, tls or none, and is %q", s.TLS)
+		return invalid(at+".tls", "must be starttls, tls or none, and is %q", s.TLS)
 	}
 	if s.Address == "" {
 		if s.User != "" || s.Password != "" || s.From != "" {
-			return invalid("smtp.address", "is missing; name the mail server as host:port, or leave all of smtp out to have mail written to the outbox folder")
+			return invalid(at+".address", "is missing; name the mail server as host:port, or leave all of %s out to have mail written to the outbox folder", at)
 		}
 		return nil
 	}
 	if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || port == "" {
-		return invalid("smtp.address", "must be host:port such as mail.example.com:587")
+		return invalid(at+".address", "must be host:port such as mail.example.com:587")
 	}
 	switch _, err := mail.ParseAddress(s.From); {
 	case s.From == "":
-		return invalid("smtp.from", "is missing; name the sender, as Mesh <mesh@example.com>")
+		return invalid(at+".from", "is missing; name the sender, as Mesh <mesh@example.com>")
 	case err != nil:
-		return invalid("smtp.from", "must be an address such as Mesh <mesh@example.com>, and is %q", s.From)
+		return invalid(at+".from", "must be an address such as Mesh <mesh@example.com>, and is %q", s.From)
 	case s.Password != "" && s.User == "":
-		return invalid("smtp.user", "is missing; name the user whose password smtp.password is")
+		return invalid(at+".user", "is missing; name the user whose password %s.password is", at)
 	case s.User != "" && s.TLS == "none":
-		return invalid("smtp.tls", "must be starttls or tls with smtp.user, for the password would be sent for all to read")
+		return invalid(at+".tls", "must be starttls or tls with %s.user, for the password would be sent for all to read", at)
 	}
 	return nil
 }

@@ -174,9 +174,9 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it is not the first
+	signals(pid, suspends) // so that it is not the first
 	p.mu.Lock()
-	_ = syscall.Kill(p.pids["surviving-mesh"], syscall.SIGKILL)
+	signals(p.pids["surviving-mesh"], syscall.SIGKILL)
 	p.mu.Unlock()
 	var back []string
 	defer func() {
@@ -186,7 +186,7 @@ func TestATurnGoesOnAtTheProcessThatHasIt(t *testing.T) {
 	}()
 	awaits(t, "the other one is back", func() bool { back = live(); return len(back) == 1 && back[0] != holder })
 	time.Sleep(500 * time.Millisecond) // in which it would have got the message
-	_ = syscall.Kill(pid, syscall.SIGCONT)
+	signals(pid, goesOn)
 	if err := os.WriteFile(effects+".go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

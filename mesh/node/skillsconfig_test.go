@@ -258,6 +258,23 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		{"smtp.address", node.Config{SMTP: node.SMTP{Address: "mail.example.com", From: "a@example.com"}}, "587"},
 		{"smtp.from", node.Config{SMTP: node.SMTP{Address: "mail.example.com:587", From: "nobody"}}, "mesh@example.com"},
 		{"smtp.tls", node.Config{SMTP: node.SMTP{Address: "h:25", From: "a@example.com", User: "a", TLS: "none"}}, "starttls or tls"},
+		{"accounts[0]", accounts("none", node.Account{}), "none of imap, smtp and caldav"},
+		{"accounts[0].tenant", accounts("none", node.Account{Tenant: "a/b"}), "name of a tenant"},
+		{"accounts[0].user", accounts("none", node.Account{User: "ann", IMAP: theirs}), "all users of a tenant share the data of mail here"},
+		{"accounts[0].user", accounts("tokens", node.Account{IMAP: theirs}), "each user has data of mail of their own"},
+		{"accounts[1].user", accounts("none", node.Account{IMAP: theirs}, node.Account{IMAP: theirs}), "already"},
+		{"accounts[0].imap.address", accounts("none", node.Account{IMAP: node.IMAP{Address: "imap.example.com", User: "a", Password: "p"}}), "993"},
+		{"accounts[0].imap.user", accounts("none", node.Account{IMAP: node.IMAP{Address: "h:993", Password: "p"}}), "who logs in"},
+		{"accounts[0].imap.password", accounts("none", node.Account{IMAP: node.IMAP{Address: "h:993", User: "a"}}), "${file:PATH}"},
+		{"accounts[0].imap.password", accounts("none", node.Account{IMAP: node.IMAP{Address: "h:993", User: "a", Password: "${file:/nowhere}"}}), "names a file"},
+		{"accounts[0].imap.tls", accounts("none", node.Account{IMAP: node.IMAP{Address: "h:143", User: "a", Password: "p", TLS: "none"}}), "for all to read"},
+		{"accounts[0].smtp.from", accounts("none", node.Account{SMTP: node.SMTP{Address: "h:587"}}), "name the sender"},
+		{"accounts[0].caldav.url", accounts("none", node.Account{CalDAV: node.CalDAV{User: "a"}}), "https://"},
+		{"accounts[0].caldav.url", accounts("none", node.Account{CalDAV: node.CalDAV{URL: "http://dav.example.com/", User: "a", Password: "p"}}), "for all to read"},
+		{"accounts[0].caldav.url", accounts("none", node.Account{CalDAV: node.CalDAV{URL: "https://a:b@dav.example.com/", User: "a", Password: "p"}}), "must not hold a password"},
+		{"accounts[0].caldav.user", accounts("none", node.Account{CalDAV: node.CalDAV{URL: "https://h/", Password: "p"}}), "who logs in"},
+		{"accounts[0].caldav.password", accounts("none", node.Account{CalDAV: node.CalDAV{URL: "https://h/", User: "a"}}), "${file:PATH}"},
+		{"accounts[0].user", accounts("tokens", node.Account{CalDAV: node.CalDAV{URL: "https://h/", User: "a", Password: "p"}}), "each user has data of calendar"},
 		{"model.url", node.Config{Model: node.Model{URL: "api.openai.com/v1"}}, "https://"},
 		{"model.api", node.Config{Model: node.Model{API: "grpc"}}, "chat or responses"},
 		{"model.cache", node.Config{Model: node.Model{Cache: "redis"}}, "anthropic or none"},
@@ -284,11 +301,48 @@ func TestEachBadSettingIsNamed(t *testing.T) {
 		"many of one user":    {Streams: node.Streams{PerUser: 50_000}},
 		"no limits":           {Limits: node.Limits{AgentCalls: -1, TurnCalls: -1, ThreadCalls: -1, UserCalls: -1}},
 		"a model by its key":  {Model: node.Model{Key: "k", Fallbacks: []node.Endpoint{{Name: "y"}}}},
+		"accounts of users":   accounts("tokens", node.Account{User: "ann", IMAP: theirs}, node.Account{User: "bob", IMAP: theirs}),
+		"an account of all":   accounts("none", node.Account{IMAP: theirs, SMTP: node.SMTP{Address: "h:587", From: "a@example.com"}}),
 		"a mail server":       {SMTP: node.SMTP{Address: "127.0.0.1:25", From: "mesh@example.com", TLS: "none"}},
 	} {
 		if err := cfg.Fill(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// theirs is an account on a mail server.
+var theirs = node.IMAP{Address: "imap.example.com:993", User: "ann@example.com", Password: "app-pass-word"}
+
+func accounts(by string, list ...node.Account) node.Config {
+	c := node.Config{Auth: node.Modes(by), Accounts: list}
+	if by == "tokens" {
+		c.Tokens = "t"
+	}
+	return c
+}
+
+// A secret can be in a file that nobody else may read, and is shown nowhere.
+func TestSecrets_areReadFromFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ann")
+	if err := os.WriteFile(file, []byte("app-pass-word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := theirs
+	a.Password = "${file:" + file + "}"
+	cfg := accounts("none", node.Account{IMAP: a})
+	if err := cfg.Fill(); err != nil || cfg.Accounts[0].IMAP.Password != theirs.Password {
+		t.Fatalf("the password is %q: %v", cfg.Accounts[0].IMAP.Password, err)
+	}
+	if got := cfg.Value("accounts[0].imap.password"); got != "(a secret)" || cfg.Value("accounts[0].imap.user") != theirs.User {
+		t.Errorf("shown are %q and %q", got, cfg.Value("accounts[0].imap.user"))
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg = accounts("none", node.Account{IMAP: a})
+	if err := cfg.Fill(); mesh.FieldOf(err) != "accounts[0].imap.password" || strings.Contains(err.Error(), theirs.Password) {
+		t.Errorf("a file that others may read gave %v", err)
 	}
 }
 

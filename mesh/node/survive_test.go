@@ -76,11 +76,11 @@ func killVictims(by syscall.Signal) {
 	for _, line := range strings.Fields(string(data)) {
 		pid, err := strconv.Atoi(line)
 		if self = self || pid == 0; err == nil && pid != 0 {
-			_ = syscall.Kill(pid, by)
+			signals(pid, by)
 		}
 	}
 	if self {
-		_ = syscall.Kill(os.Getpid(), by)
+		signals(os.Getpid(), by)
 	}
 	if self && by == syscall.SIGKILL {
 		select {}

@@ -3,7 +3,9 @@
 // An event is written as an iCalendar file (RFC 5545) into the folder calendar,
 // one event per file, from where calendar programs take it. A call with a key
 // that was seen before writes nothing and has the same result, also when its
-// file was taken away or it names another event. What was done under which key
+// file was taken away or it names another event. An owner may have a calendar on a
+// CalDAV server beside it ([WithAccount]), whose events are listed and changed as well,
+// and where new ones go. What was done under which key
 // is noted beside the folder, and in the events. A tenant sees its own events
 // only.
 //
@@ -13,23 +15,23 @@
 // it is, also what other programs wrote and this one does not understand.
 //
 // Handlers may be called concurrently, also from several processes on one
-// folder. The package sends no invitations and expands no recurrences.
+// folder. The package sends nothing itself: invitations go by a calendar server, or by mail
+// ([WithPost]).
 package calendar
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/mail"
-	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/emersion/go-ical"
+
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
+	"agentmesh/skills/calendar/davcal"
 	"agentmesh/skills/internal/flags"
 	"agentmesh/skills/internal/outfile"
 	"agentmesh/skills/internal/quote"
@@ -50,10 +52,21 @@ const (
 
 const day = 24 * time.Hour
 
+// An Option changes a default of [Handlers].
+type Option func(*calendar)
+
+// WithAccount gives the owner a calendar on a server, beside the folder. By default nobody has one.
+func WithAccount(owner mesh.Owner, a *davcal.Account) Option {
+	return func(c *calendar) { c.accounts[owner] = a }
+}
+
 // Handlers returns the handlers of the domain, by what skill files name. They
 // write below dir, which they make when they need it.
-func Handlers(dir string) map[string]skill.Handler {
-	c := calendar{dir: dir}
+func Handlers(dir string, opts ...Option) map[string]skill.Handler {
+	c := calendar{dir: dir, accounts: map[mesh.Owner]*davcal.Account{}}
+	for _, opt := range opts {
+		opt(&c)
+	}
 	return map[string]skill.Handler{
 		"calendar.create": skill.HandlerFunc(c.create),
 		"calendar.list":   skill.HandlerFunc(c.list),
@@ -61,7 +74,11 @@ func Handlers(dir string) map[string]skill.Handler {
 	}
 }
 
-type calendar struct{ dir string }
+type calendar struct {
+	dir      string
+	accounts map[mesh.Owner]*davcal.Account
+	post     Post // nil if there is none
+}
 
 // An event is what a file says.
 type event struct {
@@ -70,6 +87,7 @@ type event struct {
 	start, end                   time.Time
 	allDay                       bool
 	attendees                    []string // addresses
+	rule                         string   // of a new event that is repeated
 
 	// What is only read.
 	id, version string
@@ -90,55 +108,85 @@ func (c calendar) create(ctx context.Context, call *skill.Call, env *skill.Env) 
 		return nil, mesh.Wrap(op, err)
 	}
 	e.uid = outfile.Name(env.Tenant, call.Key)
-	file, err := c.write(ctx, e, env)
+	h, err := c.host(ctx, call, env, c.home(env))
+	if err != nil {
+		return nil, err
+	}
+	if h != nil && len(e.attendees) == 0 {
+		return nil, mesh.InvalidField(op, "attendees", "is missing; name those who are invited")
+	}
+	at, err := c.write(ctx, call, e, env, h)
 	if err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	name := path.Join(Folder, outfile.Folder(env.Owner()), file)
+	file := e.uid + suffix
+	name, shown := at.path(file), placed(at, file)
 	// What the file says counts: under a repeated key it is the first event.
-	e, err = read(c.folder(env), file, env.Now().Location())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, mesh.Errorf(mesh.Precondition, op, "The event was created under this key before (%s), and was taken away since; create another one", name)
+	o, err := at.read(ctx, file)
+	var s *series
+	if err == nil {
+		if s, err = seriesOf(o, env.Now().Location()); err == nil {
+			e = s.event
+		}
+	}
+	if absent(err) {
+		return nil, mesh.Errorf(mesh.Precondition, op, "The event was created under this key before (%s), and was taken away since; create another one", shown)
 	}
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, op, "The event in the calendar cannot be read back; check %s: %w", name, err)
+		return nil, mesh.Errorf(mesh.Unavailable, op, "The event in the calendar cannot be read back; check %s: %w", shown, err)
 	}
 	if e.deleted {
 		return nil, mesh.Errorf(mesh.Precondition, op, "The event %q was created under this key before, and was deleted since; create another one", e.title)
 	}
-	return e.result(name, "is in the calendar"), nil
+	return c.requested(ctx, call, env, h, s, "", e.result(name, "is in the calendar"))
 }
 
-// write writes the event to its file, whose name it returns, unless that was
-// done before.
-func (c calendar) write(ctx context.Context, e *event, env *skill.Env) (file string, err error) {
-	const op = "calendar.write"
-	file = e.uid + suffix
-	made := c.ledger(created, env)
-	unlock, err := made.Lock(ctx, e.uid)
+// requested invites to the event that the result tells of, if anybody is to be. The event is there:
+// what does not succeed is told, and can be tried again by itself.
+func (c calendar) requested(ctx context.Context, call *skill.Call, env *skill.Env, h *host, s *series, date string, r *skill.Result) (*skill.Result, error) {
+	if h == nil {
+		return r, nil
+	}
+	words, err := c.tell(ctx, call, env, h, s, date, methodRequest)
+	r.Metadata["invited"] = err == nil
 	if err != nil {
-		return "", mesh.Wrap(op, err)
+		words = fmt.Sprintf(" Nobody was invited: %s. Try again with calendar.update --id %s --invite.", mesh.DetailOf(err), r.Metadata["id"])
+	}
+	r.Content += words
+	return r, nil
+}
+
+// write writes the event where new ones go, unless that was done before: then where it was.
+func (c calendar) write(ctx context.Context, call *skill.Call, e *event, env *skill.Env, h *host) (place, error) {
+	const op = "calendar.write"
+	ledger := c.ledger(created, env)
+	unlock, err := ledger.Lock(ctx, e.uid)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
 	defer unlock()
-	if noted, err := made.Get(e.uid); err != nil {
-		return "", mesh.Wrap(op, err)
-	} else if noted == nil {
-		data, err := encode(e, env.Now())
-		if err != nil {
-			return "", mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
-		}
-		// One from before there was a ledger stays.
-		if _, err := os.Lstat(filepath.Join(c.folder(env), file)); err != nil {
-			if err := outfile.Stage(c.folder(env), file, data); err != nil {
-				return "", mesh.Wrap(op, err)
-			}
-		}
-		if err := made.Put(e.uid, []byte(file)); err != nil {
-			return "", mesh.Wrap(op, err)
-		}
+	noted, err := ledger.Get(e.uid)
+	if err != nil {
+		return nil, mesh.Wrap(op, err)
 	}
-	_, err = outfile.Publish(c.folder(env), file)
-	return file, mesh.Wrap(op, err)
+	at := c.home(env)
+	if here := c.places(env)[0]; noted != nil && string(noted) == e.uid+suffix {
+		at = here
+	} else if _, account := at.(server); noted != nil && !account {
+		return nil, mesh.Errorf(mesh.Precondition, op, "The event was created under this key before, in an account that there is no more; create another one")
+	}
+	return at, at.create(ctx, ledger, e.uid, e.uid+suffix, func() ([]byte, error) {
+		data, err := encode(e, env.Now(), func(ev *ical.Event) error {
+			if h == nil {
+				return nil
+			}
+			return h.organize(ev, call)
+		})
+		if err != nil {
+			return nil, mesh.Errorf(mesh.Unknown, op, "The event could not be written: %w", err)
+		}
+		return data, nil
+	})
 }
 
 // ledgers is the folder of what is known of keys, below the data folder.
@@ -155,14 +203,18 @@ func (c calendar) ledger(of string, env *skill.Env) outfile.Ledger {
 	return outfile.NewLedger(filepath.Join(c.dir, ledgers, of, outfile.Distinct(env.Owner())))
 }
 
-// result tells what became of the event that is in the file of that name.
+// result tells what became of the event that is in the file of that name, or in an account if that
+// is "".
 func (e *event) result(name, what string) *skill.Result {
-	content := fmt.Sprintf("The event %q on %s %s (%s). Its id is %s.", e.title, e.when(), what, name, e.id)
+	content, files := fmt.Sprintf("The event %q on %s %s (%s). Its id is %s.", e.title, e.when(), what, name, e.id), []string{name}
+	if name == "" {
+		content, files = fmt.Sprintf("The event %q on %s %s. Its id is %s.", e.title, e.when(), what, e.id), nil
+	}
 	if len(e.attendees) > 0 {
 		content += " Attendees: " + quote.Line(strings.Join(e.attendees, ", ")) + "."
 	}
 	return &skill.Result{
-		Content: content, Files: []string{name},
+		Content: content, Files: files,
 		Metadata: map[string]any{
 			"uid": e.uid, "id": e.id, "version": e.version,
 			"start": e.start.Format(time.RFC3339), "end": e.end.Format(time.RFC3339),
@@ -182,6 +234,9 @@ func check(call *skill.Call, now time.Time) (*event, error) {
 		return nil, mesh.InvalidField(call.Skill, "start", "is %q; %s", mesh.Clip(start, maxShown), timeRemedy)
 	}
 	if err := e.setEnd(call); err != nil {
+		return nil, err
+	}
+	if err := e.setRule(call); err != nil {
 		return nil, err
 	}
 	var err error

@@ -25,10 +25,14 @@ type bench struct {
 	dir string
 }
 
-func setup(t *testing.T) *bench {
+func setup(t *testing.T, opts ...calendar.Option) *bench {
 	t.Helper()
-	dir := t.TempDir()
-	return &bench{Bench: testbench.New(t, calendar.Handlers(dir), skills.FS), dir: dir}
+	return setupAt(t, t.TempDir(), opts...)
+}
+
+func setupAt(t *testing.T, dir string, opts ...calendar.Option) *bench {
+	t.Helper()
+	return &bench{Bench: testbench.New(t, calendar.Handlers(dir, opts...), skills.FS), dir: dir}
 }
 
 func (b *bench) call(name, key string, tenant mesh.TenantID, args map[string]any) *skill.Result {
@@ -171,7 +175,7 @@ func TestCreate_hasOneEffectPerKey(t *testing.T) {
 }
 
 // marks are the ids and versions of listed events.
-var marks = regexp.MustCompile(` \[id ([0-9a-f]{8}), version ([0-9a-f]{8})\]`)
+var marks = regexp.MustCompile(` \[id ([0-9a-f]{8})(?:@\w+)?, version ([0-9a-f]{8})\]`)
 
 func TestList_showsTheTenantsEventsOfTheTime(t *testing.T) {
 	b := setup(t)

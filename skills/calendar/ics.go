@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/skills/internal/flags"
-	"agentmesh/skills/internal/outfile"
 )
 
 // product names what wrote a file.
@@ -25,18 +23,29 @@ const product = "-//agentmesh//calendar//EN"
 // maxFile bounds what is read as an event.
 const maxFile = 1 << 20
 
-// encode writes the event. Moments are in UTC, which needs no description of a
-// zone beside it; whole days have no zone at all.
-func encode(e *event, now time.Time) ([]byte, error) {
+// encode writes the event, which complete adds to. Moments are in UTC, which needs no description of a
+// zone beside it, unless the event is repeated; whole days have no zone at all.
+func encode(e *event, now time.Time, complete func(*ical.Event) error) ([]byte, error) {
 	ev := ical.NewEvent()
 	ev.Props.SetText(ical.PropUID, e.uid)
 	ev.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
 	e.putTimes(ev)
 	e.putTexts(ev)
 	e.putAttendees(ev)
+	if err := complete(ev); err != nil {
+		return nil, err
+	}
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropVersion, "2.0")
 	cal.Props.SetText(ical.PropProductID, product)
+	if e.rule != "" {
+		if err := e.putRule(ev); err != nil {
+			return nil, err
+		}
+		if name := ev.Props.Get(ical.PropDateTimeStart).Params.Get(ical.PropTimezoneID); name != "" {
+			cal.Children = append(cal.Children, describe(name, e.start))
+		}
+	}
 	cal.Children = append(cal.Children, ev.Component)
 	return format(cal)
 }
@@ -119,36 +128,6 @@ func addressOf(p ical.Prop) string {
 	return p.Value
 }
 
-// read returns the first event of the file in dir, its times in loc.
-func read(dir, file string, loc *time.Location) (*event, error) {
-	_, _, e, err := open(dir, file, loc)
-	return e, err
-}
-
-// open returns the calendar of the file and its first event, as it is there and
-// as it is understood.
-func open(dir, file string, loc *time.Location) (*ical.Calendar, *ical.Event, *event, error) {
-	f, err := outfile.Open(dir, file)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if len(data) > maxFile {
-		return nil, nil, nil, mesh.Errorf(mesh.Invalid, "calendar.read", "it has more than %d bytes, too many for an event", maxFile)
-	}
-	cal, ev, e, err := decode(data, loc)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	sum := sha256.Sum256(data)
-	e.id, e.version = idOf(file), hex.EncodeToString(sum[:4])
-	return cal, ev, e, nil
-}
-
 // decode reads what anybody may have written. The decoder panics at some of
 // what is no calendar, as at "0;0="; that is an error of the file.
 func decode(data []byte, loc *time.Location) (cal *ical.Calendar, ev *ical.Event, e *event, err error) {
@@ -160,17 +139,16 @@ func decode(data []byte, loc *time.Location) (cal *ical.Calendar, ev *ical.Event
 	if cal, err = ical.NewDecoder(bytes.NewReader(data)).Decode(); err != nil {
 		return nil, nil, nil, err
 	}
-	events := cal.Events()
-	if len(events) == 0 || events[0].Props.Get(ical.PropDateTimeStart) == nil {
+	ev = masterOf(cal)
+	if ev == nil || ev.Props.Get(ical.PropDateTimeStart) == nil {
 		return nil, nil, nil, errors.New("no event with a start")
 	}
-	ev = &events[0]
 	e, err = understand(ev, loc)
 	return cal, ev, e, err
 }
 
 func understand(ev *ical.Event, loc *time.Location) (e *event, err error) {
-	e = &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil}
+	e = &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil || ev.Props.Get(ical.PropRecurrenceDates) != nil}
 	in := loc
 	if e.allDay { // days have no zone, and not all of them a midnight
 		in = time.UTC

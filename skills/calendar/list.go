@@ -19,7 +19,7 @@ import (
 	"agentmesh/skills/internal/quote"
 )
 
-// list reads the tenant's events that touch the time from..to.
+// list shows the owner's events that touch the time from..to.
 func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
 	const op = "calendar.list"
 	loc := env.Now().Location()
@@ -31,25 +31,25 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 	if err != nil {
 		return nil, err
 	}
-	dir := c.folder(env)
-	entries, err := files(dir)
-	if err != nil {
-		return nil, err
-	}
 	var found []*event
 	var unread []string
-	for _, entry := range entries {
-		if err := ctx.Err(); err != nil {
+	for _, at := range c.places(env) {
+		objects, not, err := at.within(ctx, env, from, to)
+		if err != nil {
 			return nil, mesh.Wrap(op, err)
 		}
-		e, err := read(dir, entry, loc)
-		if err != nil {
-			unread = append(unread, entry+": "+reason(err))
-			env.Logger.WarnContext(ctx, "calendar file skipped", "file", entry, "err", err)
-			continue
-		}
-		if !e.deleted && e.start.Before(to) && e.end.After(from) {
-			found = append(found, e)
+		unread = append(unread, not...)
+		for _, o := range objects {
+			if err := ctx.Err(); err != nil { // rules may take time
+				return nil, mesh.Wrap(op, err)
+			}
+			s, err := seriesOf(o, loc)
+			if err != nil {
+				unread = append(unread, o.Name+": "+reason(err))
+				env.Logger.WarnContext(ctx, "calendar file skipped", "file", o.Name, "err", err)
+				continue
+			}
+			found = append(found, s.between(from, to)...)
 		}
 	}
 	slices.SortFunc(found, func(a, b *event) int {

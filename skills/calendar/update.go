@@ -2,7 +2,7 @@ package calendar
 
 import (
 	"context"
-	"path"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,51 +28,160 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if err != nil {
 		return nil, err
 	}
-	dir := c.folder(env)
-	file, err := find(dir, strings.TrimSpace(flags.Text(call, "id")))
+	id, date, _ := strings.Cut(strings.TrimSpace(flags.Text(call, "id")), mark)
+	key, ledger := outfile.Name(env.Tenant, call.Key), c.ledger(changed, env)
+	at, name, err := c.find(ctx, env, id)
+	if remove && date == "" && mesh.IsCode(err, mesh.NotFound) {
+		// It may be this call that took it away.
+		if noted, lost := ledger.Get(key); lost == nil && noted != nil && isCalled(string(noted), id) {
+			return &skill.Result{Content: fmt.Sprintf("The event %s was deleted.", id), Metadata: map[string]any{"id": id}}, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := outfile.Lock(ctx, dir, file)
+	unlock, err := ledger.Lock(ctx, name)
 	if err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	defer unlock()
-	name := path.Join(Folder, outfile.Folder(env.Owner()), file)
-	cal, ev, e, err := open(dir, file, env.Now().Location())
+	h, err := c.host(ctx, call, env, at)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in %s cannot be read: %s: %w", name, reason(err), err)
+		return nil, err
+	}
+	w := &work{calendar: c, call: call, env: env, at: at, name: name, date: date, key: key, remove: remove, host: h}
+	r, err := w.do(ctx)
+	if mesh.IsCode(err, mesh.Conflict) && flags.Text(call, "version") == "" {
+		// Somebody was faster, and the call is not based on what was there before.
+		r, err = w.do(ctx)
+	}
+	return r, err
+}
+
+// A work is one change of one event.
+type work struct {
+	calendar
+	call   *skill.Call
+	env    *skill.Env
+	at     place
+	name   string // of the object
+	date   string // of the series, or "" for all
+	key    string
+	remove bool
+	host   *host // nil if nobody is told
+}
+
+// do reads the object, changes it and writes it, unless that was done before.
+func (w *work) do(ctx context.Context) (*skill.Result, error) {
+	call, shown, file := w.call, placed(w.at, w.name), w.at.path(w.name)
+	o, err := w.at.read(ctx, w.name)
+	var s *series
+	if err == nil {
+		s, err = seriesOf(o, w.env.Now().Location())
+	}
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in %s cannot be read: %s: %w", shown, reason(err), err)
 	}
 	what := "was changed"
-	if remove {
+	if w.remove {
 		what = "was deleted"
 	}
-	key := outfile.Name(env.Tenant, call.Key)
-	done, err := e.settled(ev, call, key)
+	done, err := s.settled(call, w.key)
 	if err != nil {
 		return nil, err
 	}
 	if done {
-		return e.result(name, what), nil
+		return w.result(ctx, s, file, what)
 	}
-	if err := c.claim(ev, call, env, key, file); err != nil {
+	if err := w.claim(s.master, call, w.env, w.key, w.name); err != nil {
 		return nil, err
 	}
-	if err := e.change(ev, call, remove); err != nil {
-		return nil, err
+	told := ""
+	if w.remove && w.host != nil { // before it is gone: a repeated call could not tell of it
+		if told, err = w.tell(ctx, call, w.env, w.host, s, w.date, methodCancel); err != nil {
+			return nil, mesh.Wrap(call.Skill, err)
+		}
+		if s, err = seriesOf(o, w.env.Now().Location()); err != nil { // telling looks at a date
+			return nil, mesh.Wrap(call.Skill, err)
+		}
 	}
-	stamp(cal, ev, file, key, env.Now())
-	data, err := format(cal)
+	if w.remove && w.date == "" {
+		if gone, err := w.at.remove(ctx, o); gone || err != nil {
+			if err != nil {
+				return nil, mesh.Wrap(call.Skill, err)
+			}
+			r := s.event.result(file, what)
+			r.Content += told
+			return r, nil
+		}
+	}
+	data, err := w.changed(s)
 	if err != nil {
-		return nil, mesh.Errorf(mesh.Precondition, call.Skill, "The event was written by another program in a way that cannot be changed here; change %s with that program: %w", name, err)
+		return nil, err
 	}
-	if err := outfile.Replace(dir, file, data); err != nil {
+	if err := w.at.replace(ctx, o, data); err != nil {
 		return nil, mesh.Wrap(call.Skill, err)
 	}
-	if e, err = read(dir, file, env.Now().Location()); err != nil {
-		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in the calendar cannot be read back; check %s: %w", name, err)
+	if o, err = w.at.read(ctx, w.name); err == nil {
+		s, err = seriesOf(o, w.env.Now().Location())
 	}
-	return e.result(name, what), nil
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in the calendar cannot be read back; check %s: %w", shown, err)
+	}
+	return w.result(ctx, s, file, what)
+}
+
+// result tells what became of the event, after who takes part was told of what is new.
+func (w *work) result(ctx context.Context, s *series, file, what string) (*skill.Result, error) {
+	r := s.told(w.date).result(file, what)
+	if w.remove {
+		return r, nil
+	}
+	return w.requested(ctx, w.call, w.env, w.host, s, w.date, r)
+}
+
+// changed is the object after the change.
+func (w *work) changed(s *series) ([]byte, error) {
+	ev, e := s.master, s.event
+	var err error
+	switch {
+	case w.remove && w.date != "":
+		err = s.drop(w.date)
+	case w.date != "":
+		if ev, e, err = s.at(w.date); err == nil {
+			e.repeats = false // this one is not
+			err = s.change(ev, e, w.call)
+		}
+	case w.remove:
+		ev.Props.SetText(ical.PropStatus, string(ical.EventCancelled))
+	default:
+		err = s.change(ev, e, w.call)
+	}
+	if err == nil && w.host != nil && !w.remove {
+		err = w.host.organize(ev, w.call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stamp(s.cal, ev, w.name, w.key, w.env.Now())
+	data, err := format(s.cal)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.Precondition, w.call.Skill, "The event was written by another program in a way that cannot be changed here; change %s with that program: %w", placed(w.at, w.name), err)
+	}
+	return data, nil
+}
+
+// told is what is told of the series, or of the date.
+func (s *series) told(date string) *event {
+	if date == "" {
+		return s.event
+	}
+	if _, e, err := s.at(date); err == nil {
+		return e
+	}
+	e := *s.event // the date is there no more
+	e.id += mark + date
+	return &e
 }
 
 // checkUpdate reports whether the call wants the event deleted.
@@ -88,35 +197,48 @@ func checkUpdate(call *skill.Call) (remove bool, err error) {
 	switch {
 	case remove && changes:
 		return false, mesh.InvalidField(call.Skill, "delete", "is given beside changes; give one of them")
-	case !remove && !changes:
+	case !remove && !changes && !flags.Has(call, "invite"):
 		return false, mesh.InvalidField(call.Skill, "id", "comes alone; name what is to change, as --start 2026-12-01T14:00")
 	}
 	return remove, nil
 }
 
-// find returns the file of the event of that id.
-func find(dir, id string) (string, error) {
-	all, err := files(dir)
-	if err != nil {
-		return "", err
+// find returns the place and the name of the event of that id.
+func (c calendar) find(ctx context.Context, env *skill.Env, id string) (at place, name string, err error) {
+	var found []string
+	for _, p := range c.places(env) {
+		all, err := p.names(ctx)
+		if err != nil {
+			return nil, "", mesh.Wrap("calendar.find", err)
+		}
+		for _, n := range all {
+			if isCalled(n, id) {
+				found, at, name = append(found, n), p, n
+			}
+		}
 	}
-	found := slices.DeleteFunc(all, func(file string) bool {
-		return idOf(file) != id && strings.TrimSuffix(file, suffix) != id
-	})
 	switch len(found) {
 	case 0:
-		return "", mesh.Errorf(mesh.NotFound, "calendar.find", "There is no event %s; find its id with calendar.list", mesh.Clip(strconv.Quote(id), maxShown))
+		return nil, "", mesh.Errorf(mesh.NotFound, "calendar.find", "There is no event %s; find its id with calendar.list", mesh.Clip(strconv.Quote(id), maxShown))
 	case 1:
-		return found[0], nil
+		return at, name, nil
 	}
-	return "", mesh.Errorf(mesh.Invalid, "calendar.find", "The id %s is that of several events; give one of %s", id, mesh.Clip(strings.Join(found, ", "), 4*maxShown))
+	return nil, "", mesh.Errorf(mesh.Invalid, "calendar.find", "The id %s is that of several events; give one of %s", id, mesh.Clip(strings.Join(found, ", "), 4*maxShown))
+}
+
+// isCalled reports whether the object of that name has the id.
+func isCalled(name, id string) bool {
+	return idOf(name) == id || strings.TrimSuffix(name, suffix) == id
 }
 
 // settled reports whether the call was carried out before. It refuses calls
 // for an event that was deleted or is not what the call is based on.
-func (e *event) settled(ev *ical.Event, call *skill.Call, key string) (bool, error) {
-	if slices.ContainsFunc(ev.Props.Values(propKey), func(p ical.Prop) bool { return p.Value == key }) {
-		return true, nil
+func (s *series) settled(call *skill.Call, key string) (bool, error) {
+	e := s.event
+	for _, ev := range s.cal.Events() {
+		if slices.ContainsFunc(ev.Props.Values(propKey), func(p ical.Prop) bool { return p.Value == key }) {
+			return true, nil
+		}
 	}
 	if e.deleted {
 		return false, mesh.Errorf(mesh.NotFound, call.Skill, "The event %q was deleted; create another one", e.title)
@@ -144,23 +266,20 @@ func (c calendar) claim(ev *ical.Event, call *skill.Call, env *skill.Env, key, f
 }
 
 // change edits the event as the call says, and leaves the rest of it alone.
-func (e *event) change(ev *ical.Event, call *skill.Call, remove bool) error {
-	if remove {
-		ev.Props.SetText(ical.PropStatus, string(ical.EventCancelled))
-		return nil
-	}
+func (s *series) change(ev *ical.Event, e *event, call *skill.Call) error {
 	if err := e.setTexts(call); err != nil {
 		return err
 	}
 	e.putTexts(ev)
 	if flags.Has(call, "start") || flags.Has(call, "end") || flags.Has(call, "duration") {
-		if e.repeats {
-			return mesh.Errorf(mesh.Precondition, call.Skill, "The event %q is repeated; change its time with a calendar program", e.title)
-		}
 		if err := e.setTimes(call); err != nil {
 			return err
 		}
-		e.putTimes(ev)
+		if !e.repeats {
+			e.putTimes(ev)
+		} else if err := s.move(); err != nil {
+			return err
+		}
 	}
 	if !flags.Has(call, "attendees") {
 		return nil

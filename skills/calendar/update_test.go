@@ -98,7 +98,7 @@ func TestUpdate_keepsWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("the file lacks %q:\n%s", want, data)
 		}
 	}
-	if r := b.call("calendar.update", "u2", "default", args{"id": m[1], "start": "2026-12-02T09:00"}); !r.Failed() || !strings.Contains(r.Content, "is repeated; change its time with a calendar program") {
+	if r := b.call("calendar.update", "u2", "default", args{"id": m[1], "start": "2026-12-02T09:00"}); !r.Failed() || !strings.Contains(r.Content, "is repeated; only the time of day of all its dates can be changed here") {
 		t.Errorf("result is %+v", r)
 	}
 }

@@ -62,8 +62,8 @@ func (p *post) entries(owner mesh.Owner, folders []string) ([]entry, error) {
 	return all, nil
 }
 
-// open reads a message. The error is NotFound if it is gone.
-func (p *post) open(ctx context.Context, env *skill.Env, e entry) (*letter, error) {
+// open reads a message, of which it looks at so many bytes. The error is NotFound if it is gone.
+func (p *post) open(ctx context.Context, env *skill.Env, e entry, most int64) (*letter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, mesh.Wrap("mail", err)
 	}
@@ -72,14 +72,19 @@ func (p *post) open(ctx context.Context, env *skill.Env, e entry) (*letter, erro
 		return nil, gone(e.id)
 	}
 	defer func() { _ = f.Close() }() // only read
-	l := parse(f)
+	l := parse(f, most)
 	l.id, l.folder = e.id, e.folder
-	// Who sends a message says when; nobody can have sent it later than now.
-	if l.date.IsZero() || l.date.After(env.Now().Add(24*time.Hour)) {
-		l.date = e.written
-	}
-	l.date = l.date.In(env.Now().Location())
+	l.dated(e.written, env.Now())
 	return l, nil
+}
+
+// dated sees that the message has a date. Who sends a message says when; nobody can have sent it
+// later than now.
+func (l *letter) dated(arrived, now time.Time) {
+	if l.date.IsZero() || l.date.After(now.Add(24*time.Hour)) {
+		l.date = arrived
+	}
+	l.date = l.date.In(now.Location())
 }
 
 func gone(id string) error {

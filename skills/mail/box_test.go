@@ -120,7 +120,7 @@ func TestSearch_findsTheTenantsMail(t *testing.T) {
 			t.Errorf("%s: found %q in\n%s", name, got, r.Content)
 		}
 	}
-	if r := b.Call("mail.search", "", map[string]any{"limit": "1"}); !strings.HasPrefix(r.Content, "Mail found in inbox, sent, outbox, drafts, sending: 3\nShown are 1 to 1 of 3; go on with --offset 1.\n\n1. ") || len(ids(t, r)) != 1 {
+	if r := b.Call("mail.search", "", map[string]any{"limit": "1"}); !strings.HasPrefix(r.Content, "Mail found in inbox, sent, outbox, drafts, sending, archive, trash: 3\nShown are 1 to 1 of 3; go on with --offset 1.\n\n1. ") || len(ids(t, r)) != 1 {
 		t.Errorf("a part is %+v", r)
 	}
 	want := `1. 2026-11-17 10:00, from Bob <bob@example.com> to me@example.com: "Invoice 7" (inbox) [m-`

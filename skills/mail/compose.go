@@ -27,6 +27,8 @@ const (
 type draft struct {
 	to, cc        []*mail.Address
 	subject, body string
+	attached      []string    // paths in the drive
+	event         *Invitation // nil for all but invitations
 }
 
 // check reads the parts of a message from the call.
@@ -49,6 +51,9 @@ func check(call *skill.Call) (*draft, error) {
 		return nil, mesh.InvalidField(call.Skill, "subject", "is %d bytes long; at most %d are allowed", len(d.subject), maxSubject)
 	case len(d.body) > maxBody:
 		return nil, mesh.InvalidField(call.Skill, "body", "is %d bytes long; at most %d are allowed", len(d.body), maxBody)
+	}
+	if d.attached, err = attachedPaths(call); err != nil {
+		return nil, err
 	}
 	d.subject = strings.ToValidUTF8(d.subject, "\ufffd")
 	d.body = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(d.body, "\ufffd"))
@@ -85,26 +90,31 @@ func plain(a *mail.Address) bool {
 		!strings.ContainsFunc(a.Name, unicode.IsControl)
 }
 
-// compose writes the message. Its Message-ID follows from id.
-func (p *post) compose(d *draft, id string, now time.Time) ([]byte, error) {
+// compose writes the message, with the files. Its Message-ID follows from id.
+func (d *draft) compose(from mail.Address, id string, now time.Time, files []file) ([]byte, error) {
 	var h gomail.Header
-	h.SetAddressList("From", []*mail.Address{&p.from})
+	h.SetAddressList("From", []*mail.Address{&from})
 	h.SetAddressList("To", d.to)
 	h.SetAddressList("Cc", d.cc)
 	h.SetSubject(d.subject)
 	h.SetDate(now)
-	h.SetMessageID(id + "@" + domainOf(p.from.Address))
+	h.SetMessageID(id + "@" + domainOf(from.Address))
 	h.Set("Mime-Version", "1.0")
-	h.SetContentType("text/plain", map[string]string{"charset": "utf-8"})
 	var b bytes.Buffer
+	if d.event != nil {
+		err := d.invite(&b, h)
+		return b.Bytes(), err
+	}
+	if len(files) > 0 {
+		err := compound(&b, h, d.body, files)
+		return b.Bytes(), err
+	}
+	h.SetContentType("text/plain", map[string]string{"charset": "utf-8"})
 	w, err := gomail.CreateSingleInlineWriter(&b, h)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write([]byte(d.body)); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
+	if err := written(w, []byte(d.body)); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills/internal/outfile"
+	"agentmesh/skills/mail/imapbox"
 )
 
 // A record is what is known of a message by its key.
@@ -23,6 +25,8 @@ type record struct {
 	To        []string `json:"to"`
 	Subject   string   `json:"subject"`
 	MessageID string   `json:"message_id"`
+	// Place is where the account has it, which took it from the folder here.
+	Place *imapbox.Place `json:"place,omitempty"`
 }
 
 // recordOf reads the head of a message.
@@ -86,7 +90,7 @@ func (m *parcel) note(folder string) error {
 
 // again is the result of a call whose key was seen before, or nil if it was
 // not. It finishes what the earlier call had decided and not done.
-func (p *post) again(m *parcel) (*skill.Result, error) {
+func (p *post) again(ctx context.Context, env *skill.Env, m *parcel) (*skill.Result, error) {
 	n, err := p.recorded(m)
 	if n == nil || err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (p *post) again(m *parcel) (*skill.Result, error) {
 			return nil, mesh.Wrap("mail.again", err)
 		}
 	}
-	return p.result(m), nil
+	return p.settled(ctx, env, m), nil
 }
 
 func exists(dir, file string) bool {
@@ -123,6 +127,12 @@ var told = map[string][2]string{
 	Sending: {"It is unknown whether the email %q to %s was sent (%s)", "It is unknown whether the email %q to %s was sent (%s, from where it was taken since)"},
 }
 
+// filed says the same of a message that the account has: it takes subject, recipients and folder.
+var filed = map[string]string{
+	Drafts: "The draft %q to %s is in the folder %s of the account. It was not sent.",
+	Sent:   "The email %q to %s was accepted by the mail server; a copy is in the folder %s of the account.",
+}
+
 // result tells of the message as it is recorded, which under a repeated key is
 // the first one.
 func (p *post) result(m *parcel) *skill.Result {
@@ -134,6 +144,12 @@ func (p *post) result(m *parcel) *skill.Result {
 	people := strings.Join(n.To, ", ")
 	if people == "" {
 		people = "nobody yet"
+	}
+	if n.Place != nil {
+		return &skill.Result{
+			Status: skill.StatusOK, Content: fmt.Sprintf(filed[n.Folder], n.Subject, people, shown(n.Place.Folder)),
+			Metadata: map[string]any{"message_id": n.MessageID, "to": n.To, "subject": n.Subject, "id": n.Place.ID},
+		}
 	}
 	format, files := told[n.Folder][1], []string(nil)
 	if exists(p.folder(folder, m.owner), m.file) {

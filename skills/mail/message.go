@@ -13,11 +13,13 @@ import (
 	gomail "github.com/emersion/go-message/mail"
 
 	"agentmesh/mesh"
+	"agentmesh/skills/mail/imapbox"
 )
 
 // Bounds of what is read and shown of a message, in bytes where not said.
 const (
-	maxFile       = 4 << 20 // read of a file
+	maxFile       = 4 << 20  // read of a file to find it
+	maxWhole      = 40 << 20 // read of a file that is shown, or whose attachment is saved
 	maxHeaders    = 256 << 10
 	maxText       = 512 << 10 // shown of all texts of a message
 	maxParts      = 100       // parts
@@ -35,34 +37,48 @@ type letter struct {
 	subject           string
 	messageID, answer string // Message-ID and In-Reply-To
 	text              string
-	attachments       []string
+	attachments       []attachment
 	problems          []string // why it may be shown incompletely
 }
 
-// parse reads a message from whatever the data is. It always returns a letter,
+// An attachment is one of a letter.
+type attachment struct {
+	name, kind string
+	size       int64 // bytes of its content
+}
+
+func (a attachment) String() string { return fmt.Sprintf("%s (%s, %d bytes)", a.name, a.kind, a.size) }
+
+// parse reads a message of at most so many bytes from whatever the data is. It always returns a letter,
 // which says in problems what could not be read.
-func parse(r io.Reader) *letter {
+func parse(r io.Reader, most int64) *letter {
+	l, _ := pick(r, most, -1)
+	return l
+}
+
+// pick is parse that also returns the content of an attachment, counted from 0.
+func pick(r io.Reader, most int64, which int) (*letter, []byte) {
 	l := new(letter)
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
 		l.problem("the file cannot be read to its end")
 	}
-	if len(data) > maxFile {
-		data = data[:maxFile]
-		l.problem("the file is longer than %d MiB; the rest is left out", maxFile>>20)
+	if int64(len(data)) > most {
+		data = data[:most]
+		l.problem("the file is longer than %d MiB; the rest is left out", most>>20)
 	}
 	e, err := message.ReadWithOptions(bytes.NewReader(data), &message.ReadOptions{MaxHeaderBytes: maxHeaders})
 	if e == nil {
 		l.problem("it is no message that can be understood; it is shown as it is")
 		l.text = visible(string(data), maxText)
-		return l
+		return l, nil
 	}
 	l.header(gomail.Header{Header: e.Header})
 	l.understood(err)
-	w := walker{letter: l}
+	w := walker{letter: l, which: which}
 	texts := w.texts(e, 0)
 	l.text = visible(strings.Join(texts, "\n\n"), maxText)
-	return l
+	return l, w.content
 }
 
 func (l *letter) problem(format string, args ...any) {
@@ -113,8 +129,10 @@ func (l *letter) header(h gomail.Header) {
 
 // A walker goes through the parts of one message.
 type walker struct {
-	letter *letter
-	parts  int
+	letter  *letter
+	parts   int
+	which   int    // of the attachments whose content is wanted; -1 for none
+	content []byte // of it
 }
 
 // texts returns the texts of the part and of those in it, and notes what else
@@ -132,7 +150,7 @@ func (w *walker) texts(e *message.Entity, depth int) []string {
 		return w.multipart(mr, kind, depth)
 	}
 	disposition, params, _ := e.Header.ContentDisposition()
-	if strings.EqualFold(disposition, "attachment") || kind != "text/plain" && kind != "text/html" {
+	if !imapbox.IsText(kind, disposition) {
 		w.attachment(e, kind, params["filename"])
 		return nil
 	}
@@ -176,16 +194,23 @@ func (w *walker) multipart(mr message.MultipartReader, kind string, depth int) [
 }
 
 func (w *walker) attachment(e *message.Entity, kind, name string) {
-	size, err := io.Copy(io.Discard, e.Body)
+	var content bytes.Buffer
+	into := io.Discard
+	if len(w.letter.attachments) == w.which {
+		into = &content
+	}
+	size, err := io.Copy(into, e.Body)
 	w.letter.understood(err)
+	if len(w.letter.attachments) == w.which {
+		w.content = content.Bytes()
+	}
 	if len(w.letter.attachments) == maxAttachment {
 		w.letter.problem("it has more attachments than are listed")
-		return
 	}
 	if name == "" {
 		name = "without a name"
 	}
-	w.letter.attachments = append(w.letter.attachments, fmt.Sprintf("%s (%s, %d bytes)", shown(name), mesh.Clip(oneLine(kind), maxShown), size))
+	w.letter.attachments = append(w.letter.attachments, attachment{name: shown(name), kind: mesh.Clip(oneLine(kind), maxShown), size: size})
 }
 
 // shown is a field as one bounded line.

@@ -18,8 +18,11 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l := parse(bytes.NewReader(data))
-		fields := append([]string{l.from, l.to, l.cc, l.subject, l.messageID, l.answer}, l.attachments...)
+		l := parse(bytes.NewReader(data), maxFile)
+		fields := []string{l.from, l.to, l.cc, l.subject, l.messageID, l.answer}
+		for _, a := range l.attachments {
+			fields = append(fields, a.name, a.kind)
+		}
 		for _, s := range fields {
 			if len(s) > 2*maxLine || strings.ContainsAny(s, "\r\n\x00\x1b\u202e") || !utf8.ValidString(s) {
 				t.Errorf("a field is %q", s)
@@ -28,14 +31,14 @@ func FuzzParse(f *testing.F) {
 		if len(l.text) > maxText+8 || strings.ContainsAny(l.text, "\r\x00\x1b\u202e") || !utf8.ValidString(l.text) {
 			t.Errorf("the text is %.500q", l.text)
 		}
-		if len(l.attachments) > maxAttachment {
+		if len(l.attachments) > maxParts || len(l.listed()) > maxAttachment*3*maxLine {
 			t.Errorf("there are %d attachments", len(l.attachments))
 		}
 	})
 }
 
 func TestParse_readsABoundedPartOfAFile(t *testing.T) {
-	l := parse(strings.NewReader("Subject: big\r\n\r\n" + strings.Repeat("word ", maxFile/5)))
+	l := parse(strings.NewReader("Subject: big\r\n\r\n"+strings.Repeat("word ", maxFile/5)), maxFile)
 	if l.subject != "big" || len(l.text) > maxText+8 || len(l.problems) == 0 {
 		t.Errorf("%d bytes of text, problems %v", len(l.text), l.problems)
 	}

@@ -19,6 +19,7 @@ func (dir Holder) shelves() map[string]outfile.Shelf {
 		all[folder] = outfile.Shelf{Dir: filepath.Join(string(dir), folder), As: outfile.Folder}
 		all["keys of "+folder] = outfile.Shelf{Dir: filepath.Join(string(dir), ledgers, folder), As: outfile.Distinct}
 	}
+	all["keys of "+moved] = outfile.Shelf{Dir: filepath.Join(string(dir), ledgers, moved), As: outfile.Distinct}
 	return all
 }
 

@@ -1,16 +1,19 @@
 package mail
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/skill"
 	"agentmesh/skills/internal/flags"
 	"agentmesh/skills/internal/quote"
+	"agentmesh/skills/mail/imapbox"
 )
 
 func (p *post) read(ctx context.Context, call *skill.Call, env *skill.Env) (*skill.Result, error) {
@@ -25,16 +28,7 @@ func (p *post) read(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 	if err != nil {
 		return nil, err
 	}
-	id := strings.TrimSpace(flags.Text(call, "id"))
-	entries, err := p.entries(env.Owner(), folders())
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
-	if at < 0 {
-		return nil, gone(id)
-	}
-	l, err := p.open(ctx, env, entries[at])
+	l, err := p.letter(ctx, env, strings.TrimSpace(flags.Text(call, "id")))
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +42,48 @@ func (p *post) read(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 	}, nil
 }
 
+// letter reads the message of that id, from wherever it is.
+func (p *post) letter(ctx context.Context, env *skill.Env, id string) (*letter, error) {
+	if box := p.accounts[env.Owner()].Box; box != nil && imapbox.IsID(id) {
+		m, err := box.Read(ctx, id)
+		if err != nil {
+			return nil, mesh.Wrap("mail", err)
+		}
+		return received(id, m, env.Now()), nil
+	}
+	e, err := p.find(env.Owner(), id)
+	if err != nil {
+		return nil, err
+	}
+	return p.open(ctx, env, e, maxWhole)
+}
+
+// received is the letter that the message on a server is.
+func received(id string, m *imapbox.Message, now time.Time) *letter {
+	l := parse(bytes.NewReader(m.Raw), maxWhole)
+	l.id, l.folder = id, shown(m.Folder)
+	l.dated(m.Arrived, now)
+	for i := range l.attachments {
+		if i < len(m.Sizes) {
+			l.attachments[i].size = m.Sizes[i]
+		}
+	}
+	return l
+}
+
+// find returns the file of the message of that id.
+func (p *post) find(owner mesh.Owner, id string) (entry, error) {
+	entries, err := p.entries(owner, folders())
+	if err != nil {
+		return entry{}, err
+	}
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.id == id })
+	if at < 0 {
+		return entry{}, gone(id)
+	}
+	return entries[at], nil
+}
+
 // page shows the message, of its text limit bytes from offset on.
 func (l *letter) page(call *skill.Call, offset, limit int) (string, error) {
 	if offset > 0 && offset >= len(l.text) {
@@ -58,7 +94,7 @@ func (l *letter) page(call *skill.Call, offset, limit int) (string, error) {
 	for _, f := range []struct{ name, value string }{
 		{"From", l.from}, {"To", l.to}, {"Cc", l.cc}, {"Date", l.date.Format("2006-01-02 15:04 MST")}, {"Subject", l.subject},
 		{"Message-ID", l.messageID}, {"In-Reply-To", l.answer},
-		{"Attachments", strings.Join(l.attachments, "; ")}, {"Note", strings.Join(l.problems, "; ")},
+		{"Attachments", l.listed()}, {"Note", strings.Join(l.problems, "; ")},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f.name, f.value)

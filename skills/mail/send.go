@@ -19,14 +19,14 @@ type parcel struct {
 	file    string // its name in whatever folder it is in
 	owner   mesh.Owner
 	to      []*mail.Address // of the envelope
-	message []byte
+	message []byte          // once it is written
+	draft   *draft
 	record  *record
 	ledger  outfile.Ledger
 	folders []string // where it may be
 }
 
-// pack checks the call and composes its message. Messages that are sent and
-// drafts have ledgers of their own.
+// pack checks the call. Messages that are sent and drafts have ledgers of their own.
 func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, folders ...string) (*parcel, error) {
 	d, err := check(call)
 	if err != nil {
@@ -36,18 +36,25 @@ func (p *post) pack(ctx context.Context, call *skill.Call, env *skill.Env, folde
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	id := outfile.Name(env.Tenant, call.Key)
-	data, err := p.compose(d, id, env.Now())
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be written: %w", err)
-	}
-	n, err := recordOf(folders[0], bytes.NewReader(data))
-	if err != nil {
-		return nil, mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be read back: %w", err)
-	}
 	return &parcel{
-		id: id, file: id + suffix, owner: env.Owner(), to: append(d.to, d.cc...), message: data, record: n, folders: folders,
+		id: id, file: id + suffix, owner: env.Owner(), to: append(d.to, d.cc...), draft: d, folders: folders,
 		ledger: outfile.NewLedger(filepath.Join(p.dir, ledgers, folders[0], outfile.Distinct(env.Owner()))),
 	}, nil
+}
+
+// write composes the message, which was not seen before, with the files that go along.
+func (p *post) write(call *skill.Call, env *skill.Env, m *parcel) error {
+	files, err := p.attached(call, env, m.draft.attached)
+	if err != nil {
+		return err
+	}
+	if m.message, err = m.draft.compose(p.sender(m.owner), m.id, env.Now(), files); err != nil {
+		return mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be written: %w", err)
+	}
+	if m.record, err = recordOf(m.folders[0], bytes.NewReader(m.message)); err != nil {
+		return mesh.Errorf(mesh.Unknown, call.Skill, "The message could not be read back: %w", err)
+	}
+	return nil
 }
 
 // send sends the message, or puts it into the outbox. One call at a time works
@@ -69,13 +76,16 @@ func (p *post) send(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 	}
 	defer unlock()
 	// What was done under this key with another configuration counts as well.
-	if r, err := p.again(m); r != nil || err != nil {
+	if r, err := p.again(ctx, env, m); r != nil || err != nil {
 		return r, err
 	}
-	if p.transport != nil {
-		return p.deliver(ctx, env, m)
+	if err := p.write(call, env, m); err != nil {
+		return nil, err
 	}
-	return p.put(m, Outbox)
+	if t := p.carrier(m.owner); t != nil {
+		return p.deliver(ctx, env, m, t)
+	}
+	return p.put(ctx, env, m, Outbox)
 }
 
 // draft puts a message into the folder of drafts. Nobody needs to be named
@@ -93,14 +103,17 @@ func (p *post) draft(ctx context.Context, call *skill.Call, env *skill.Env) (*sk
 		return nil, mesh.Wrap(call.Skill, err)
 	}
 	defer unlock()
-	if r, err := p.again(m); r != nil || err != nil {
+	if r, err := p.again(ctx, env, m); r != nil || err != nil {
 		return r, err
 	}
-	return p.put(m, Drafts)
+	if err := p.write(call, env, m); err != nil {
+		return nil, err
+	}
+	return p.put(ctx, env, m, Drafts)
 }
 
 // put writes the message into the folder, after it was noted.
-func (p *post) put(m *parcel, folder string) (*skill.Result, error) {
+func (p *post) put(ctx context.Context, env *skill.Env, m *parcel, folder string) (*skill.Result, error) {
 	const op = "mail.put"
 	dir := p.folder(folder, m.owner)
 	if err := outfile.Stage(dir, m.file, m.message); err != nil {
@@ -112,13 +125,21 @@ func (p *post) put(m *parcel, folder string) (*skill.Result, error) {
 	if _, err := outfile.Publish(dir, m.file); err != nil {
 		return nil, mesh.Wrap(op, err)
 	}
-	return p.result(m), nil
+	return p.settled(ctx, env, m), nil
+}
+
+// settled is the result of a message that is where it goes, after the account has filed it.
+func (p *post) settled(ctx context.Context, env *skill.Env, m *parcel) *skill.Result {
+	note := p.handIn(ctx, env, m)
+	r := p.result(m)
+	r.Content += note
+	return r
 }
 
 const cutShort = "an earlier delivery of it was cut short"
 
 // deliver gives the message to the mail server.
-func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.Result, error) {
+func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel, t *Transport) (*skill.Result, error) {
 	const op = "mail.send"
 	sending := p.folder(Sending, m.owner)
 	if err := m.note(Sending); err != nil {
@@ -127,7 +148,7 @@ func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.R
 	// Without its file nothing was sent, and it is as if it had not been tried.
 	err := outfile.WriteOnce(sending, m.file, m.message)
 	if err == nil {
-		err = p.transport.deliver(ctx, m, func() {
+		err = t.deliver(ctx, m, func() {
 			if err := m.note(Sent); err != nil {
 				env.Logger.ErrorContext(ctx, "mail was sent, but could not be noted as such", "file", m.file, "err", err)
 			}
@@ -152,5 +173,5 @@ func (p *post) deliver(ctx context.Context, env *skill.Env, m *parcel) (*skill.R
 		}
 		return nil, mesh.Wrap(op, err)
 	}
-	return p.result(m), nil
+	return p.settled(ctx, env, m), nil
 }

@@ -21,6 +21,7 @@ import (
 	"agentmesh/mesh/skill"
 	"agentmesh/mesh/skill/skilltest"
 	meshmail "agentmesh/skills/mail"
+	"agentmesh/skills/mail/imapbox"
 )
 
 func letterTo(to ...any) map[string]any {
@@ -219,15 +220,21 @@ func TestSend_saysThatTheOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-const childAddr, childDir = "MAIL_TEST_ADDR", "MAIL_TEST_DIR"
+const childAddr, childDir, childIMAP = "MAIL_TEST_ADDR", "MAIL_TEST_DIR", "MAIL_TEST_IMAP"
 
-// sendForever sends one message to a server that does not answer.
+// sendForever sends one message to a server that does not answer, or whose account does not.
 func sendForever(addr string) {
 	tr, err := meshmail.NewTransport(meshmail.SMTP{Addr: addr, TLS: meshmail.TLSNone, From: "mesh@example.com", Timeout: time.Minute})
 	if err != nil {
 		os.Exit(2)
 	}
-	h := meshmail.Handlers(os.Getenv(childDir), meshmail.WithTransport(tr))["mail.send"]
+	account := meshmail.Account{}
+	if at := os.Getenv(childIMAP); at != "" {
+		if account.Box, err = imapbox.New(imapbox.Settings{Addr: at, TLS: imapbox.TLSNone, User: "ann@example.com", Password: "s3cret-pw"}); err != nil {
+			os.Exit(2)
+		}
+	}
+	h := meshmail.Handlers(os.Getenv(childDir), meshmail.WithTransport(tr), meshmail.WithAccount(mesh.Owner{Tenant: mesh.DefaultTenant}, account))["mail.send"]
 	_, _ = skilltest.Do(context.Background(), h, &skill.Call{Skill: "mail.send", Key: "k", Args: letterTo("bob@example.com")},
 		&skill.Env{Tenant: mesh.DefaultTenant, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	os.Exit(3)
@@ -240,22 +247,7 @@ func TestSend_survivesItsProcessBeingKilled(t *testing.T) {
 	hang := make(chan struct{})
 	srv.set(func() { srv.hang = hang })
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	child := exec.CommandContext(t.Context(), self)
-	child.Env = append(os.Environ(), childAddr+"="+srv.addr, childDir+"="+dir)
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-srv.begun
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
-		t.Fatalf("the process ended by itself: %v", err)
-	}
+	kill(t, srv.begun, childAddr+"="+srv.addr, childDir+"="+dir)
 	close(hang)
 	b := setupAt(t, dir, srv.transport(t, func(c *meshmail.SMTP) { c.TLS, c.User = meshmail.TLSNone, "" }))
 	r := b.send("k", "default", letterTo("bob@example.com"))
@@ -264,6 +256,50 @@ func TestSend_survivesItsProcessBeingKilled(t *testing.T) {
 	}
 	if n := len(srv.accepted()); n != 1 {
 		t.Errorf("the server got %d messages", n)
+	}
+}
+
+// kill runs this program with the environment until something begins, and kills it then.
+func kill(t *testing.T, begun <-chan struct{}, env ...string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), self)
+	child.Env = append(os.Environ(), env...)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
+		t.Fatalf("the process ended by itself: %v", err)
+	}
+}
+
+// A process that is killed while the account files what was sent leaves it in the folder, and the
+// next one finds that the account has it.
+func TestSend_isFiledOnceWhenItsProcessIsKilled(t *testing.T) {
+	post, srv := newServer(t, withoutTLS), newIMAP(t, []string{"Sent"}, unencrypted)
+	hang := make(chan struct{})
+	srv.set(func() { srv.hang = hang })
+	dir := t.TempDir()
+	kill(t, srv.begun, childAddr+"="+post.addr, childDir+"="+dir, childIMAP+"="+srv.addr)
+	close(hang)
+	b := setupAt(t, dir, post.transport(t, func(c *meshmail.SMTP) { c.TLS, c.User = meshmail.TLSNone, "" }),
+		srv.account(t, nil, func(c *imapbox.Settings) { c.TLS = imapbox.TLSNone }))
+	if left := b.messages(t); len(left) != 1 || !strings.HasPrefix(left[0], "sent/") {
+		t.Errorf("the killed process left %v", left)
+	}
+	r := b.send("k", "default", letterTo("bob@example.com"))
+	if r.Failed() || !strings.Contains(r.Content, "a copy is in the folder sent of the account") {
+		t.Errorf("the next process says %+v", r)
+	}
+	if len(post.accepted()) != 1 || srv.count(t, "Sent") != 1 || len(b.messages(t)) != 0 {
+		t.Errorf("sent were %d, the account has %d, files are %v", len(post.accepted()), srv.count(t, "Sent"), b.messages(t))
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package chaos_test
 
 import (
@@ -68,7 +70,7 @@ var built string
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(built, "mesh")
-	if out, err := exec.Command("go", "build", "-trimpath", "-overlay", overlay(t), "-o", bin, "agentmesh/cmd/mesh").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-overlay", overlay(t), "-o", bin, "..").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return bin

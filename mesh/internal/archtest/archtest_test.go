@@ -8,13 +8,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-const module = "agentmesh"
+// module is the path of this module.
+var module = strings.TrimSuffix(reflect.TypeFor[pkg]().PkgPath(), "/mesh/internal/archtest")
 
 // A pkg is one folder of Go files.
 type pkg struct {
@@ -66,7 +68,9 @@ var loaded = once(func(root string) ([]pkg, error) {
 			return err
 		}
 		if d.IsDir() {
-			if skipped := d.Name() == "testdata" || name != root && strings.HasPrefix(d.Name(), "."); skipped {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			ofOthers := err == nil // a module of its own
+			if skipped := d.Name() == "testdata" || name != root && (ofOthers || strings.HasPrefix(d.Name(), ".")); skipped {
 				return filepath.SkipDir
 			}
 			return nil

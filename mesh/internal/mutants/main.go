@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command mutants changes the product code in small ways, one at a time, and
 // sees whether the tests notice. It has two kinds of changes: those of
 // testdata/guarantees.yaml, each of which breaks a promise of docs/guarantees.md

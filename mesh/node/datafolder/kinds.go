@@ -41,7 +41,7 @@ var kinds = []kind{
 	{name: "keys", tops: []string{"grant.key", "card.key", "context.key", "tls"}},
 	{name: "shared skills", tops: []string{"skills"}},
 	{name: "tenants' skills", tops: []string{"tenant-skills"}},
-	{name: "mail", tops: []string{"outbox", "sending", "sent", "drafts", "inbox", ".mail-keys"}},
+	{name: "mail", tops: []string{"outbox", "sending", "sent", "drafts", "inbox", "archive", "trash", ".mail-keys"}},
 	{name: "calendar", tops: []string{"calendar", ".calendar-keys"}},
 	{name: "files", tops: []string{"files"}, owners: true},
 	{name: "notes", tops: []string{"vault"}, owners: true},

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -13,11 +12,20 @@ import (
 // killedAt is the setting of a child of the test: the file that it makes and does not finish.
 const killedAt = "KEYFILE_KILLED_AT"
 
+// killed ends this process as kill -9 does.
+func killed() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Kill()
+}
+
 // What a process left that was killed between writing a file and giving it its name goes
 // when another starts; what somebody may be writing now stays, and whatever has another name.
 func TestWhatAKilledProcessLeftIsSwept(t *testing.T) {
 	if path := os.Getenv(killedAt); path != "" {
-		err := writeText(path, []byte("a secret"), 0o600, func(string, string) error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		err := writeText(path, []byte("a secret"), 0o600, func(string, string) error { return killed() })
 		t.Fatalf("it was not killed: %v", err)
 	}
 	dir := t.TempDir()

@@ -189,11 +189,14 @@ func Open(dir, name string) (*os.File, error) {
 var errNoFile = errors.New("not a regular file")
 
 // Move puts the file from/name into the folder to, which it makes if need be.
-func Move(from, to, name string) error {
+func Move(from, to, name string) error { return MoveAs(from, name, to, name) }
+
+// MoveAs is Move to another name. What has that name is replaced.
+func MoveAs(from, name, to, as string) error {
 	if err := makeDir(to); err != nil {
 		return failed(to, err)
 	}
-	if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+	if err := os.Rename(filepath.Join(from, name), filepath.Join(to, as)); err != nil {
 		return failed(to, err)
 	}
 	if err := errors.Join(syncDir(to), syncDir(from)); err != nil {

@@ -1,6 +1,7 @@
 package tenantdir
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type Change struct {
 	// false if there is no file. It is called at most once, and its error ends
 	// the change.
 	Edit func(old []byte, exists bool) ([]byte, error)
+	// Most is how many bytes the content may have, before and after; 0 is MaxFile.
+	Most int64
 }
 
 // A Done is what became of a change.
@@ -76,7 +79,8 @@ func (r *Root) Change(ctx context.Context, c Change) (Done, error) {
 			return done, nil
 		}
 	}
-	old, exists, err := r.old(c.Name)
+	c.Most = cmp.Or(c.Most, MaxFile)
+	old, exists, err := r.old(c.Name, c.Most)
 	if err != nil {
 		return Done{}, err
 	}
@@ -98,8 +102,8 @@ func (r *Root) Change(ctx context.Context, c Change) (Done, error) {
 // settle notes the change and makes it.
 func (r *Root) settle(ctx context.Context, c Change, notes notes, before string, data []byte) (Done, error) {
 	const op = "tenantdir.Change"
-	if len(data) > MaxFile {
-		return Done{}, mesh.Errorf(mesh.Invalid, op, "%s would have %d bytes; at most %d are allowed", mesh.Clip(c.Name, maxShown), len(data), MaxFile)
+	if int64(len(data)) > c.Most {
+		return Done{}, mesh.Errorf(mesh.Invalid, op, "%s would have %d bytes; at most %d are allowed", mesh.Clip(c.Name, maxShown), len(data), c.Most)
 	}
 	n := note{Done: Done{Name: c.Name, Version: Version(data), Size: len(data), Created: before == ""}, Key: notes.key}
 	if n.Created {
@@ -167,12 +171,12 @@ func (r *Root) note(n notes, one note) error {
 }
 
 // old returns what the file has. Links are not written through.
-func (r *Root) old(name string) (data []byte, exists bool, err error) {
+func (r *Root) old(name string, most int64) (data []byte, exists bool, err error) {
 	const op = "tenantdir.Change"
 	if info, err := r.root.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, false, mesh.Errorf(mesh.Invalid, op, "%s is a link; name the file itself", mesh.Clip(name, maxShown))
 	}
-	data, err = r.Read(name, MaxFile)
+	data, err = r.Read(name, most)
 	if mesh.IsCode(err, mesh.NotFound) {
 		return nil, false, nil
 	}

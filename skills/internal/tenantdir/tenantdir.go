@@ -39,7 +39,7 @@ import (
 
 // Bounds.
 const (
-	MaxFile  = 1 << 20 // bytes of a file that is written
+	MaxFile  = 1 << 20 // bytes of a file that is written, unless its change says otherwise
 	MaxFiles = 20_000  // of an owner
 	maxPath  = 512     // bytes
 	maxName  = 200     // bytes of one part of a path, which leaves room for that of a temporary file

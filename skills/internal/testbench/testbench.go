@@ -65,6 +65,13 @@ func (b *Bench) Now() time.Time {
 	return b.now
 }
 
+// In has the user's clock be that of the zone.
+func (b *Bench) In(zone *time.Location) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.In(zone)
+}
+
 // Advance puts the clock forward.
 func (b *Bench) Advance(d time.Duration) {
 	b.mu.Lock()

@@ -1,0 +1,165 @@
+package calendar
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/emersion/go-ical"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/skill"
+	"agentmesh/skills/internal/flags"
+)
+
+// The values of Invitation.Method.
+const (
+	methodRequest = "REQUEST"
+	methodCancel  = "CANCEL"
+)
+
+// An Invitation is what those who take part are told of an event by mail (RFC 6047).
+type Invitation struct {
+	// Method is REQUEST for an event that is new or changed, or CANCEL.
+	Method        string
+	To            []string
+	Subject, Text string
+	// Data are the event, in the form of iCalendar.
+	Data []byte
+}
+
+// A Post sends invitations by mail. It is used concurrently.
+type Post interface {
+	// Sender is the address from which mail of the user of env goes out, "" if none does.
+	Sender(env *skill.Env) string
+	// Invite sends the invitation, once per key, and returns what became of it in words.
+	Invite(ctx context.Context, env *skill.Env, key string, i Invitation) (string, error)
+}
+
+// WithPost has invitations sent by mail where a calendar server does not send them itself. By
+// default there are none.
+func WithPost(p Post) Option { return func(c *calendar) { c.post = p } }
+
+// A host says who invites to an event.
+type host struct {
+	address  string // the organizer
+	byServer bool   // the calendar server tells everybody, of changes too
+}
+
+// host returns who invites to events of the place; nil if the call wants nobody invited.
+func (c calendar) host(ctx context.Context, call *skill.Call, env *skill.Env, at place) (*host, error) {
+	invite, err := flags.Bool(call, "invite")
+	if !invite || err != nil {
+		return nil, err
+	}
+	if s, ok := at.(server); ok && strings.Contains(s.User(), "@") {
+		schedules, err := s.Schedules(ctx)
+		if err != nil {
+			return nil, mesh.Wrap(call.Skill, err)
+		}
+		if schedules {
+			return &host{address: s.User(), byServer: true}, nil
+		}
+	}
+	if c.post != nil {
+		if address := c.post.Sender(env); address != "" {
+			return &host{address: address}, nil
+		}
+	}
+	return nil, mesh.Errorf(mesh.Precondition, call.Skill, "There is no mail server by which invitations could be sent; leave out --invite, or tell the operator of the mesh")
+}
+
+// organize makes the host the organizer of the event. Who is invited by another one cannot invite.
+func (h *host) organize(ev *ical.Event, call *skill.Call) error {
+	if p := ev.Props.Get(ical.PropOrganizer); p != nil {
+		if by := addressOf(*p); !strings.EqualFold(by, h.address) {
+			return mesh.Errorf(mesh.Precondition, call.Skill, "%s invites to this event; leave out --invite, and ask them", mesh.Clip(by, maxShown))
+		}
+	} else {
+		p := ical.NewProp(ical.PropOrganizer)
+		p.Value = "mailto:" + h.address
+		ev.Props.Set(p)
+	}
+	for i, p := range ev.Props[ical.PropAttendee] {
+		p.Params = maps.Clone(p.Params)
+		if p.Params == nil {
+			p.Params = ical.Params{}
+		}
+		if p.Params.Get(ical.ParamParticipationStatus) == "" {
+			p.Params.Set(ical.ParamParticipationStatus, "NEEDS-ACTION")
+			p.Params.Set(ical.ParamRSVP, "TRUE")
+		}
+		ev.Props[ical.PropAttendee][i] = p
+	}
+	return nil
+}
+
+// tell sends what the method says of the event, or of one of its dates, and returns what became of
+// that in words.
+func (c calendar) tell(ctx context.Context, call *skill.Call, env *skill.Env, h *host, s *series, date, method string) (string, error) {
+	if h.byServer {
+		return " The calendar server tells the attendees.", nil
+	}
+	ev, e := s.master, s.event
+	if date != "" {
+		var err error
+		if ev, e, err = s.at(date); err != nil {
+			return "", err
+		}
+	}
+	to := slices.DeleteFunc(slices.Clone(e.attendees), func(a string) bool { return strings.EqualFold(a, h.address) })
+	if len(to) == 0 {
+		return "", mesh.Errorf(mesh.Precondition, call.Skill, "The event %q has no attendees to invite; name them with --attendees", e.title)
+	}
+	data, err := s.message(ev, date, method, h, call)
+	if err != nil {
+		return "", mesh.Errorf(mesh.Precondition, call.Skill, "The event was written by another program in a way that cannot be sent: %w", err)
+	}
+	subject, text := "Invitation: ", "You are invited to"
+	if method == methodCancel {
+		subject, text = "Cancelled: ", "Cancelled is"
+	}
+	text += fmt.Sprintf(" %q on %s.", e.title, e.when())
+	if e.location != "" {
+		text += "\nWhere: " + e.location
+	}
+	if e.description != "" {
+		text += "\n\n" + e.description
+	}
+	words, err := c.post.Invite(ctx, env, call.Key+"/"+method, Invitation{Method: method, To: to, Subject: mesh.Clip(subject+e.title, maxSubject), Text: text, Data: data})
+	return " " + words, err
+}
+
+// maxSubject is how many bytes of an event's title are the subject of a mail.
+const maxSubject = 400
+
+// message is the event as it is sent: without what only this program reads.
+func (s *series) message(ev *ical.Event, date, method string, h *host, call *skill.Call) ([]byte, error) {
+	cal := ical.NewCalendar()
+	cal.Props.SetText(ical.PropVersion, "2.0")
+	cal.Props.SetText(ical.PropProductID, product)
+	cal.Props.SetText(ical.PropMethod, method)
+	for _, child := range s.cal.Children {
+		one := *child
+		if child.Name == ical.CompEvent {
+			if date != "" && child != ev.Component {
+				continue
+			}
+			one.Props = maps.Clone(child.Props)
+			one.Props[ical.PropAttendee] = slices.Clone(child.Props[ical.PropAttendee])
+			one.Props.Del(propKey)
+			if err := h.organize(&ical.Event{Component: &one}, call); err != nil {
+				return nil, err
+			}
+			if method == methodCancel {
+				one.Props.SetText(ical.PropStatus, string(ical.EventCancelled))
+			}
+		} else if child.Name != ical.CompTimezone {
+			continue
+		}
+		cal.Children = append(cal.Children, &one)
+	}
+	return format(cal)
+}

@@ -1,0 +1,179 @@
+package imapbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"agentmesh/mesh"
+)
+
+// maxHeads bounds the heads that one call fetches.
+const maxHeads = 2000
+
+// A Query says which messages are looked for; what is empty does not matter.
+type Query struct {
+	Folders       []string // none for all but trash and junk
+	Words         []string // all of them, anywhere in the message
+	From, To      string   // part of a name or address; To looks at copies too
+	Since, Before time.Time
+	// Most is how many are wanted, the newest.
+	Most int
+}
+
+// A Head is what is shown of a message in a list. Its texts are what the sender wrote.
+type Head struct {
+	ID, Folder   string
+	Date         time.Time
+	From, To, Cc string
+	Subject      string
+}
+
+// A Found is what a search came to.
+type Found struct {
+	// Heads are the newest messages, the newest first, at most as many as were wanted.
+	Heads []Head
+	// Count is how many there are in all.
+	Count int
+	// Unseen counts folders that were not looked into, as there are too many.
+	Unseen int
+	// Folders are the names of those that were.
+	Folders []string
+}
+
+// Search has the server find messages. Errors: Invalid for a folder that there is not,
+// Unavailable, Denied and Precondition for what is wrong with the server or the account.
+func (a *Account) Search(ctx context.Context, q Query) (*Found, error) {
+	found := new(Found)
+	err := a.within(ctx, func(s *session) error {
+		folders, more, err := s.wanted(q.Folders)
+		if err != nil {
+			return err
+		}
+		found.Unseen = more
+		for _, f := range folders {
+			if err := s.searchIn(f, q, found); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found.Heads, func(a, b Head) int {
+		return cmp.Or(b.Date.Compare(a.Date), cmp.Compare(a.ID, b.ID))
+	})
+	found.Heads = found.Heads[:min(len(found.Heads), q.Most)]
+	return found, nil
+}
+
+// searchIn adds what the folder has. Dates are days for servers, in no zone: the days around
+// are asked for, and what is not of the time is left out here.
+func (s *session) searchIn(f Folder, q Query, found *Found) error {
+	validity, err := s.open(f, true)
+	if err != nil {
+		return err
+	}
+	found.Folders = append(found.Folders, f.Name)
+	data, err := s.UIDSearch(q.criteria(), nil).Wait()
+	if err != nil {
+		return err
+	}
+	uids := data.AllUIDs()
+	slices.Sort(uids)
+	found.Count += len(uids)
+	most := min(q.Most, maxHeads)
+	if q.dated() {
+		most = maxHeads
+	}
+	uids = uids[max(0, len(uids)-most):]
+	if len(uids) == 0 {
+		return nil
+	}
+	messages, err := s.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, Envelope: true, InternalDate: true}).Collect()
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		h := Head{ID: idOf(f, validity, m.UID), Folder: f.Name}
+		h.fill(m.Envelope, m.InternalDate)
+		if !q.Since.IsZero() && h.Date.Before(q.Since) || !q.Before.IsZero() && !h.Date.Before(q.Before) {
+			found.Count--
+			continue
+		}
+		found.Heads = append(found.Heads, h)
+	}
+	return nil
+}
+
+func (q Query) dated() bool { return !q.Since.IsZero() || !q.Before.IsZero() }
+
+func (q Query) criteria() *imap.SearchCriteria {
+	const day = 24 * time.Hour
+	c := &imap.SearchCriteria{Text: q.Words}
+	header := func(name, value string) imap.SearchCriteria {
+		return imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: name, Value: value}}}
+	}
+	if q.From != "" {
+		c.And(new(header("From", q.From)))
+	}
+	if q.To != "" {
+		c.Or = append(c.Or, [2]imap.SearchCriteria{header("To", q.To), header("Cc", q.To)})
+	}
+	if !q.Since.IsZero() {
+		c.SentSince = q.Since.UTC().Add(-day)
+	}
+	if !q.Before.IsZero() {
+		c.SentBefore = q.Before.UTC().Add(2 * day)
+	}
+	return c
+}
+
+// fill takes what the server says of the message. Who sends a message says when; nobody can have
+// sent it later than a day after it arrived.
+func (h *Head) fill(e *imap.Envelope, arrived time.Time) {
+	h.Date = arrived
+	if e == nil {
+		return
+	}
+	if !e.Date.IsZero() && (arrived.IsZero() || e.Date.Before(arrived.Add(24*time.Hour))) {
+		h.Date = e.Date
+	}
+	h.From, h.To, h.Cc = people(e.From), people(e.To), people(e.Cc)
+	h.Subject = e.Subject
+}
+
+func people(list []imap.Address) string {
+	var names []string
+	for _, a := range list {
+		switch addr := a.Addr(); {
+		case addr == "": // the ends of a group
+		case a.Name != "":
+			names = append(names, a.Name+" <"+addr+">")
+		default:
+			names = append(names, addr)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// holds reports whether the folder that is open has a message of that Message-ID, and its UID.
+func (s *session) holds(messageID string) (uid imap.UID, ok bool, err error) {
+	if messageID == "" {
+		return 0, false, nil
+	}
+	data, err := s.UIDSearch(&imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: "Message-ID", Value: messageID}}}, nil).Wait()
+	if err != nil {
+		return 0, false, mesh.Wrap("imapbox.holds", err)
+	}
+	uids := data.AllUIDs()
+	if len(uids) == 0 {
+		return 0, false, nil
+	}
+	return slices.Max(uids), true, nil
+}
