@@ -89,8 +89,9 @@ func (r *reader) leave() {
 	}
 }
 
-// shell makes the reader's folder and shell, in which mesh is this binary and serves at
-// those addresses unless it is told others.
+// shell makes the reader's folder and shell, in which mesh is the command and serves at those
+// addresses unless it is told others. A chat is had with this binary, which takes a pipe for a
+// person.
 func (r *reader) shell(home, grpc, http string, env []string) {
 	r.t.Helper()
 	terminal, err := os.Executable()
