@@ -212,11 +212,14 @@ func TestEveryTutorialIsFollowedByATest(t *testing.T) {
 	}
 }
 
-func TestDecisionsSayWhatWouldChangeOurMind(t *testing.T) {
-	n := 0
-	for name, text := range pages(t) {
+func TestDecisionsAreListedAndSayWhatWouldChangeOurMind(t *testing.T) {
+	n, all := 0, pages(t)
+	for name, text := range all {
 		if strings.HasPrefix(name, "adr/") {
 			n++
+			if !strings.Contains(all["architecture.md"], "]("+name+"): ") {
+				t.Errorf("architecture.md does not list %s", name)
+			}
 			if !strings.Contains(text, "\n## What would change our mind\n") {
 				t.Errorf("%s does not say what would change our mind", name)
 			}
