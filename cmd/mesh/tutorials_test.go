@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-
 	"agentmesh/mesh/rpc/rpctest"
 )
 
