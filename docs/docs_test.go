@@ -200,26 +200,26 @@ func TestPagesShowTheExamplesWhole(t *testing.T) {
 
 // Each tutorial is followed word by word by a test of cmd/mesh.
 func TestEveryTutorialIsFollowedByATest(t *testing.T) {
-	var tests strings.Builder
-	for _, file := range []string{"tutorialpages_test.go"} {
-		source, err := os.ReadFile("../cmd/mesh/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tests.Write(source)
+	tests, err := os.ReadFile("../cmd/mesh/tutorialpages_test.go")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name := range pages(t) {
-		if title, is := strings.CutPrefix(name, "tutorials/"); is && title != "index.md" && !strings.Contains(tests.String(), `"`+strings.TrimSuffix(title, ".md")+`"`) {
+		title, is := strings.CutPrefix(strings.TrimSuffix(name, ".md"), "tutorials/")
+		if is && title != "index" && !strings.Contains(string(tests), `"`+title+`"`) {
 			t.Errorf("no test follows %s", name)
 		}
 	}
 }
 
-func TestDecisionsSayWhatWouldChangeOurMind(t *testing.T) {
-	n := 0
-	for name, text := range pages(t) {
+func TestDecisionsAreListedAndSayWhatWouldChangeOurMind(t *testing.T) {
+	n, all := 0, pages(t)
+	for name, text := range all {
 		if strings.HasPrefix(name, "adr/") {
 			n++
+			if !strings.Contains(all["architecture.md"], "]("+name+"): ") {
+				t.Errorf("architecture.md does not list %s", name)
+			}
 			if !strings.Contains(text, "\n## What would change our mind\n") {
 				t.Errorf("%s does not say what would change our mind", name)
 			}

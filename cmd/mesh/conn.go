@@ -8,7 +8,6 @@ import (
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	meshv1 "agentmesh/gen/mesh/v1"
 	"agentmesh/mesh"
@@ -102,13 +101,11 @@ func (c *client) reach(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	why := ""
-	if _, secure := mesh.Endpoint(c.app.secured(c.app.flags.addr)); secure { // it may be there, and not be believed
-		_, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
-		why = " (" + mesh.DetailOf(err) + "); name who issued its certificate with --ca"
+	if err := c.app.tlsFailed(ctx); err != nil { // it is there, and is not believed
+		return err
 	}
 	return mesh.Errorf(mesh.Unavailable, "mesh.connect",
-		"nobody answers at %s%s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr, why)
+		"nobody answers at %s; start the mesh with 'mesh up' or name another address with --addr", c.app.flags.addr)
 }
 
 // answers waits until somebody answers, and reports whether that was in time.

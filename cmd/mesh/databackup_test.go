@@ -29,6 +29,7 @@ var everySkill = [][]string{
 	{"tasks.delete", "--task_id", "ID"},
 	{"mail.send", "--to", "x@example.com", "--subject", "secret", "--body", "secret"},
 	{"mail.draft", "--subject", "secret draft", "--body", "secret"},
+	{"mail.move", "--id", "ID", "--to", "archive"},
 	{"mail.search", "--query", "secret"},
 	{"mail.read", "--id", "ID"},
 	{"calendar.create", "--title", "secret", "--start", "2036-12-01T14:00"},
@@ -39,6 +40,9 @@ var everySkill = [][]string{
 	{"files.list", "--path", "plans"},
 	{"files.read", "--path", "plans/secret.txt"},
 	{"files.search", "--query", "secret"},
+	{"mail.send", "--to", "x@example.com", "--subject", "a file", "--body", "secret", "--attach", "plans/secret.txt"},
+	{"mail.search", "--query", "file"},
+	{"mail.save", "--id", "ID", "--path", "plans/saved.txt"},
 	{"markdown.create", "--title", "secret", "--content", "secret words"},
 	{"markdown.edit", "--note", "secret", "--content", "and more"},
 	{"markdown.read", "--note", "secret"},
@@ -103,7 +107,7 @@ func TestABackupKnowsAllThatAMeshKeeps(t *testing.T) {
 	for _, name := range unknown {
 		t.Errorf("no backup knows what %s is", name)
 	}
-	for _, dir := range []string{"files/.keys/*", "vault/.keys/*", "calendar", ".calendar-keys/created/*", ".mail-keys/drafts/*"} {
+	for _, dir := range []string{"files/.keys/*", "vault/.keys/*", ".calendar-keys/changed/*", ".calendar-keys/created/*", ".mail-keys/drafts/*"} {
 		if len(m.files(dir+"/"+backup.LockAll)) == 0 {
 			t.Errorf("who changes files asks nobody in %s whether a backup looks at them", dir)
 		}

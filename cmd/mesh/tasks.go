@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -108,12 +109,23 @@ func taskTable(list []*a2apb.Task) string {
 	if len(list) == 0 {
 		return "no tasks\n"
 	}
-	rows := [][]string{{"TASK", "CHANGED (UTC)", "STATE", "SAYS"}}
+	rows := [][]string{{"TASK", "CHANGED (UTC)", "STATE", "ASKED", "SAYS"}}
 	for _, t := range list {
 		s := t.GetStatus()
-		rows = append(rows, []string{t.GetId(), stamp(s.GetTimestamp()), stateName(s.GetState()), clip(partsText(s.GetMessage().GetParts()), 60)})
+		rows = append(rows, []string{t.GetId(), stamp(s.GetTimestamp()), stateName(s.GetState()),
+			cmp.Or(clip(asked(t), 40), "-"), clip(partsText(s.GetMessage().GetParts()), 60)})
 	}
 	return table(rows)
+}
+
+// asked is what the task is about: the user's first words of it.
+func asked(t *a2apb.Task) string {
+	for _, m := range t.GetHistory() {
+		if m.GetRole() == a2apb.Role_ROLE_USER {
+			return partsText(m.GetParts())
+		}
+	}
+	return ""
 }
 
 // taskCommand is a command about one task, whose id says its thread; do calls

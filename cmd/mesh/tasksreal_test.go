@@ -33,7 +33,7 @@ func TestTasksNamesAndFormatsAtACommandLine(t *testing.T) {
 		args []string
 		want string // a pattern
 	}{
-		"a list of tasks":           {[]string{"tasks", "list", "--state", "input-required"}, `^TASK .*\n` + task + `  .*  input required  .*\n$`},
+		"a list of tasks":           {[]string{"tasks", "list", "--state", "input-required"}, `^TASK .*\n` + task + `  .*  input required  send a mail to ann@example\.com with sub…  What shall it say\?\n$`},
 		"tasks of a thread as JSON": {[]string{"tasks", "list", "--thread", id, "-o", "json"}, `^\{"id":"` + task + `".*\}\n$`},
 		"a task":                    {[]string{"tasks", "show", task}, `^task ` + task + ` of thread ` + id + `\n\? input required, changed .*\n\n(?s:.*\?)\n$`},
 		"a task as YAML":            {[]string{"tasks", "show", task, "--output=yaml"}, `^---\nid: "` + task + `"\ncontextId: "` + id + `"\nstatus:\n    state: "TASK_STATE_INPUT_REQUIRED"\n`},

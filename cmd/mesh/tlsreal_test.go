@@ -26,8 +26,10 @@ func TestAMeshWithItsOwnAuthority(t *testing.T) {
 	trusting := map[string]string{"MESH_ADDR": m.grpc, "MESH_CA": ca}
 	as(trusting, "agents", "list").succeeds(t)
 	as(nil, "send", "--addr", at, "--ca", ca, "What are my overdue tasks?").succeeds(t)
-	as(map[string]string{"MESH_ADDR": at}, "agents", "list").fails(t, exitUnavailable, `nobody answers at grpcs://.*certificate.*--ca`)
-	as(map[string]string{"MESH_ADDR": m.grpc}, "agents", "list").fails(t, exitUnavailable, `nobody answers at`)
+	as(map[string]string{"MESH_ADDR": at}, "agents", "list").fails(t, exitUnavailable, `the certificate of grpcs://\S+ was issued by nobody who is trusted here; .*--ca`)
+	as(map[string]string{"MESH_ADDR": m.grpc}, "agents", "list").fails(t, exitUnavailable, `what answers at \S+ speaks TLS; call it as grpcs://`+m.grpc)
+	_, plain := startMesh(t, auth.None(nil))
+	as(map[string]string{"MESH_ADDR": mesh.SecureScheme + plain}, "agents", "list").fails(t, exitUnavailable, `what answers at \S+ does not speak TLS; call it without grpcs`)
 	as(map[string]string{"MESH_ADDR": at}, "agents", "list", "--ca", "none.pem").fails(t, exitFailure, `none.pem cannot be read`)
 	as(trusting, "agents", "list", "--cert", "only.pem").fails(t, exitUsage, `--key belong together`)
 

@@ -16,7 +16,7 @@ import (
 	mcpsdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The tutorials are followed word by word, against a mesh of their own.
+// finding U5: the tutorials are followed word by word, each with a mesh of its own.
 func TestTheTutorialsAreRightWordByWord(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-
 	"agentmesh/mesh/rpc/rpctest"
 )
 
@@ -22,8 +21,8 @@ import (
 //   - a block after "<!-- examples/NAME/FILE -->" is saved as FILE in the folder where the
 //     reader is, and is that file of docs/examples;
 //   - a block of console has commands behind "$ ", and all that they print. There "..." is
-//     any text, alone on a line any lines, and ids, times and unknown addresses are any of
-//     their form. An id that is printed is the one that later commands have;
+//     any text, alone on a line any lines. Ids, times and unknown addresses are any of their
+//     form, and what agents do comes in any order. Later commands have the ids that were printed;
 //   - "<!-- stays -->" before it: its command runs from there on, in a terminal of its own,
 //     until a block that begins with ^C;
 //   - "<!-- chat -->": what is behind a prompt, as "you › ", is typed;
@@ -44,6 +43,7 @@ var (
 	pageBlock   = regexp.MustCompile("(?ms)^(?:<!-- ([^\n]*) -->\n)?```(\\w+)\n(.*?)^```$")
 	pageExit    = regexp.MustCompile(`exit (\d)`)
 	pagePrompt  = regexp.MustCompile(`(?s)^(you(?: → \S+)? › )(.*)`)
+	pageDeed    = regexp.MustCompile(`^ *[·✓] `)
 	pageAddress = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	// what differs from run to run: ids of threads and tasks, addresses, times, columns.
 	pageVaries = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}-[0-9a-f]{16}|127(?:\.\d+){3}:\d+|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\bt-[a-z0-9]{5}\b|\b[0-9a-f]{64}\b|\.\.\.| +`)
@@ -66,7 +66,7 @@ func follow(t *testing.T, page string, says, env []string) *reader {
 	r.shell(home, grpc, http, env)
 	for _, block := range pageBlock.FindAllStringSubmatch(text, -1) {
 		mark, kind, what := block[1], block[2], block[3]
-		if kind != "console" || !strings.Contains(what, "$ ") && !strings.HasPrefix(what, "^C\n") {
+		if kind != "console" {
 			for _, address := range pageAddress.FindAllString(what, -1) {
 				here(address)
 			}
@@ -89,16 +89,27 @@ func (r *reader) leave() {
 	}
 }
 
-// shell makes the reader's folder and shell, in which mesh is this binary and serves at
-// those addresses unless it is told others.
+// shell makes the reader's folder and shell, in which mesh is the command and serves at those
+// addresses unless it is told others. A chat is had with this binary, which takes a pipe for a
+// person.
 func (r *reader) shell(home, grpc, http string, env []string) {
 	r.t.Helper()
-	self, err := os.Executable()
+	terminal, err := os.Executable()
+	self := terminal
+	if err == nil && raced {
+		self, err = unraced()
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	program := filepath.Join(home, "bin", "mesh")
-	writeFile(r.t, program, fmt.Sprintf("#!/usr/bin/env bash\nif [[ ${1-} == up ]]; then shift; set -- up --grpc %s --http %s \"$@\"; fi\nexec %q \"$@\"\n", grpc, http, self))
+	writeFile(r.t, program, fmt.Sprintf(`#!/usr/bin/env bash
+case "${1-}" in
+chat) exec %[1]q "$@" ;;
+up) shift; exec %[2]q up --grpc %[3]s --http %[4]s "$@" ;;
+*) exec %[2]q "$@" ;;
+esac
+`, terminal, self, grpc, http))
 	docs := filepath.Join(home, "few")
 	writeFile(r.t, filepath.Join(docs, "mesh.md"), "# The mesh\n\nA user talks to one endpoint.\n") // see fewDocs
 	if err := errors.Join(os.Chmod(program, 0o700), os.Mkdir(filepath.Join(home, "work"), 0o700)); err != nil {
@@ -110,7 +121,7 @@ func (r *reader) shell(home, grpc, http string, env []string) {
 			path += folder + string(os.PathListSeparator)
 		}
 	}
-	r.env = append(commandEnv("mesh", env...), "MESH_ADDR="+grpc, "MESH_DOCS="+docs, "MESH_HISTORY=off", "GOFLAGS=-trimpath",
+	r.env = append(commandEnv("mesh", env...), "MESH_ADDR="+grpc, "MESH_DOCS="+docs, "MESH_HISTORY=off", "GOFLAGS=-trimpath -ldflags=-w",
 		"STATE="+r.state, "PATH="+path+os.Getenv("PATH"))
 	writeFile(r.t, r.state, "cd "+filepath.Join(home, "work")+"\n")
 }
@@ -152,7 +163,7 @@ func (r *reader) enterAll(mark, block string) {
 		r.stay = r.stay[:len(r.stay)-1]
 		at := last.stdout.len()
 		r.stop(last)
-		if said := last.stdout.String()[at:]; !r.match(strings.SplitAfter(rest, "\n"), strings.SplitAfter(said, "\n")) {
+		if said := last.stdout.String()[at:]; !r.match(pageLines(rest), pageLines(said)) {
 			r.t.Errorf("^C: the page shows\n%s\nand it printed\n%s", rest, said)
 		}
 		return
@@ -256,7 +267,22 @@ func (r *reader) compare(command, shown string, p *process) {
 // matches reports whether what is shown is all that the process printed, line by line: both
 // outputs, in whatever order they came.
 func (r *reader) matches(shown string, p *process) bool {
-	return r.match(strings.SplitAfter(shown, "\n"), strings.SplitAfter(p.stdout.String(), "\n"), strings.SplitAfter(p.stderr.String(), "\n"))
+	return r.match(pageLines(shown), pageLines(p.stdout.String()), pageLines(p.stderr.String()))
+}
+
+// pageLines are the lines of the text. Those that follow one another and tell what agents do
+// are sorted, for several tell of it at once.
+func pageLines(text string) []string {
+	lines := strings.SplitAfter(text, "\n")
+	for from := 0; from < len(lines); from++ {
+		to := from
+		for to < len(lines) && pageDeed.MatchString(lines[to]) {
+			to++
+		}
+		slices.Sort(lines[from:to])
+		from = max(from, to-1)
+	}
+	return lines
 }
 
 // match reports whether the lines shown are those printed, and learns the ids in them.

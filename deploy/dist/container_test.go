@@ -128,8 +128,25 @@ func imageHere(t *testing.T) (string, v1.Config) {
 	if here.os != "linux" {
 		t.Skip("images are for Linux, and made where a release for it is")
 	}
-	folder, dir := t.TempDir(), t.TempDir()
-	untar(t, bytes.NewReader(artifact(t, "_image.tar")), folder)
+	image, tag := imageIn(t, artifact(t, "_image.tar"), here.arch)
+	if tag != testVersion {
+		t.Errorf("its tag is %s", tag)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, r := t.TempDir(), mutate.Extract(image)
+	defer func() { _ = r.Close() }() // it is read
+	untar(t, r, dir)
+	return dir, config.Config
+}
+
+// imageIn is the image for an architecture in the file of one, and its tag.
+func imageIn(t *testing.T, data []byte, arch string) (v1.Image, string) {
+	t.Helper()
+	folder := t.TempDir()
+	untar(t, bytes.NewReader(data), folder)
 	path, err := layout.FromPath(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +156,8 @@ func imageHere(t *testing.T) (string, v1.Config) {
 		t.Fatal(err)
 	}
 	named, err := outer.IndexManifest()
-	if err != nil || len(named.Manifests) != 1 || named.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != testVersion {
-		t.Fatalf("the image is not named: %+v, %v", named, err)
+	if err != nil || len(named.Manifests) != 1 {
+		t.Fatalf("it has other than one name: %+v, %v", named, err)
 	}
 	index, err := outer.ImageIndex(named.Manifests[0].Digest)
 	if err != nil {
@@ -150,22 +167,15 @@ func imageHere(t *testing.T) (string, v1.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(all.Manifests, func(d v1.Descriptor) bool { return d.Platform.Architecture == here.arch })
+	at := slices.IndexFunc(all.Manifests, func(d v1.Descriptor) bool { return d.Platform.Architecture == arch })
 	if at < 0 {
-		t.Fatalf("there is no image for %s: %+v", here.arch, all.Manifests)
+		t.Fatalf("there is no image for %s: %+v", arch, all.Manifests)
 	}
 	image, err := index.Image(all.Manifests[at].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := mutate.Extract(image)
-	defer func() { _ = r.Close() }() // it is read
-	untar(t, r, dir)
-	return dir, config.Config
+	return image, named.Manifests[0].Annotations["org.opencontainers.image.ref.name"]
 }
 
 // A compose file, as far as the tests look at it.
@@ -293,4 +303,31 @@ func TestTheDebianPackageInstallsAMesh(t *testing.T) {
 		t.Fatal(err)
 	}
 	said(t, "systemd-analyze", "verify", "--man=no", looked)
+}
+
+// One file has the image of each architecture, under one name.
+func TestAnImageIsForAllArchitectures(t *testing.T) {
+	r := &release{work: t.TempDir(), out: t.TempDir(), version: "v1.2.3+4.g0123456", time: time.Unix(0, 0)}
+	targets := []target{{"linux", "amd64"}, {"linux", "arm64"}}
+	for _, one := range targets {
+		for _, name := range []string{"mesh", "LICENSE", noticesFile} {
+			if err := write(filepath.Join(r.tree(one), name), []byte(one.arch), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := r.image(targets); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(r.out, "agentmesh_v1.2.3+4.g0123456_image.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range targets {
+		image, tag := imageIn(t, data, one.arch)
+		config, err := image.ConfigFile()
+		if err != nil || config.Architecture != one.arch || tag != "v1.2.3-4.g0123456" {
+			t.Errorf("for %s there is that of %s, %s, %v", one.arch, config.Architecture, tag, err)
+		}
+	}
 }

@@ -127,7 +127,7 @@ func said(t *testing.T, name string, args ...string) string {
 
 func TestAnArchiveHasTheBinaryAndWhatBelongsToIt(t *testing.T) {
 	dir := unpacked(t)
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "docs/operations.md", "deploy/compose.yaml", "deploy/systemd/agentmesh.service", "man/man1/mesh.1", "man/man1/mesh-data-backup.1",
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "docs/operations.md", "docs/tutorials/tls.md", "deploy/compose.yaml", "deploy/systemd/agentmesh.service", "man/man1/mesh.1", "man/man1/mesh-data-backup.1",
 		"completions/bash/mesh", "completions/zsh/_mesh", "completions/fish/mesh.fish", "completions/powershell/mesh.ps1"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 || info.Mode() != 0o644 || info.ModTime().Unix() == 0 {
 			t.Errorf("%s: %v, %v", name, info, err)

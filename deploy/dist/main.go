@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func main() {
 	targets := flag.String("targets", strings.Join(allTargets, ","), "`systems` to build for, as linux/amd64")
 	version := flag.String("version", "", "`version` to bear, as v1.2.3; otherwise git is asked")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *root, *out, *version, strings.Split(*targets, ","))
 	stop()
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,13 +33,15 @@ func (r *release) stage(ctx context.Context, t target) error {
 	if err := write(filepath.Join(tree, noticesFile), notices, 0o644); err != nil {
 		return err
 	}
-	more := []string{"LICENSE", "README.md", "CHANGELOG.md", filepath.Join("deploy", "compose.yaml"), filepath.Join("deploy", "systemd", "agentmesh.service")}
-	pages, err := filepath.Glob(filepath.Join(r.root, "docs", "*.md"))
+	more := []string{"LICENSE", "README.md", "CHANGELOG.md", "deploy/compose.yaml", "deploy/systemd/agentmesh.service"}
+	err = fs.WalkDir(os.DirFS(r.root), "docs", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && path.Ext(name) == ".md" {
+			more = append(more, name)
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	for _, page := range pages {
-		more = append(more, filepath.Join("docs", filepath.Base(page)))
 	}
 	for _, name := range more {
 		data, err := os.ReadFile(filepath.Join(r.root, name))

@@ -192,6 +192,8 @@ func (x *exchange) how() string {
 	switch {
 	case x.streamed:
 		kind += fmt.Sprintf("; %d events", len(x.answers))
+	case x.polls == 1:
+		kind += "; it was asked for once"
 	case x.polls > 0:
 		kind += fmt.Sprintf("; it was asked for %d times", x.polls)
 	}

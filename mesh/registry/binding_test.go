@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 
-
 	"agentmesh/mesh/rpc/rpctest"
 )
 

@@ -3,6 +3,7 @@ package calendar_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentmesh/mesh/rpc/rpctest"
 	"agentmesh/skills/calendar/davcal"
 )
 
@@ -124,7 +126,7 @@ func TestCreate_isOnceOnTheServer(t *testing.T) {
 			b := setup(t, srv.account(t))
 			given := args{"title": "Review", "start": "2026-12-01T14:00", "attendees": []any{"bob@example.com"}}
 			srv.set(func() { srv.after = func(r *http.Request) bool { return cut && r.Method == http.MethodPut } })
-			if first := b.call("calendar.create", "k", "default", given); first.Failed() != cut {
+			if first := b.call("calendar.create", "k", "default", given); first.Failed() != cut || cut && !strings.Contains(first.Content, "look with calendar.list before another try") {
 				t.Fatalf("%+v", first)
 			}
 			srv.set(func() { srv.after = nil })
@@ -259,6 +261,9 @@ func TestUpdate_ofAnEventThatChangesMeanwhile(t *testing.T) {
 	_, ids := b.listed(t, "2026-12-01", "2026-12-01")
 	version := marks.FindStringSubmatch(b.call("calendar.list", "", "default", nil).Content)[2]
 	id := ids["2026-12-01"]
+	if r := b.call("calendar.update", "u0", "default", args{"id": id, "version": version, "description": "x"}); r.Failed() {
+		t.Errorf("of the version that is listed, %+v", r)
+	}
 	meanwhile(1)
 	if r := b.call("calendar.update", "u1", "default", args{"id": id, "version": version, "title": "x"}); !r.Failed() || !strings.Contains(r.Content, "was changed meanwhile") {
 		t.Errorf("%+v", r)
@@ -289,7 +294,7 @@ func TestAccount_saysWhatIsWrong(t *testing.T) {
 		"several calendars":      {[]string{"Home", "Work"}, func(*davcal.Settings) {}, `has several calendars: "Home", "Work"`},
 		"another calendar":       {[]string{"Home", "Work"}, func(c *davcal.Settings) { c.Calendar = "Play" }, `has no calendar "Play", but "Home", "Work"`},
 		"no calendar":            {nil, func(*davcal.Settings) {}, "There is no calendar at the address"},
-		"nobody there":           {nil, func(c *davcal.Settings) { c.URL = "http://127.0.0.1:1/" }, "cannot be reached; try again later"},
+		"nobody there":           {nil, func(c *davcal.Settings) { c.URL = "http://" + rpctest.Free(t) }, "cannot be reached; try again later"},
 	} {
 		srv := newDAV(t, tt.calendars...)
 		b := setup(t, srv.account(t, tt.change))
@@ -310,5 +315,20 @@ func TestAccount_findsItsCalendar(t *testing.T) {
 		if diff := cmp.Diff([]string{"2026-12-01 (Tue), 14:00 to 15:00 CET: At home"}, lines); diff != "" {
 			t.Errorf("from %q: %s", at, diff)
 		}
+	}
+}
+
+// The password goes to the server of the account, and to none that it leads to elsewhere.
+func TestAccount_sendsItsPasswordToItsServerAlone(t *testing.T) {
+	var told bool
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _, told = r.BasicAuth() }))
+	t.Cleanup(other.Close)
+	leads := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusPermanentRedirect))
+	t.Cleanup(leads.Close)
+	srv := newDAV(t, "Work")
+	b := setup(t, srv.account(t, func(c *davcal.Settings) { c.URL = leads.URL }))
+	r := b.call("calendar.list", "", "default", nil)
+	if !r.Failed() || told || !strings.Contains(r.Content, "leads to 127.0.0.1, which is not told the password") {
+		t.Errorf("told %v: %+v", told, r)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"agentmesh/mesh"
@@ -186,6 +187,8 @@ func (s server) create(ctx context.Context, ledger outfile.Ledger, key, name str
 	case mesh.IsCode(err, mesh.Conflict): // it is there, of this key
 	case mesh.IsCode(err, mesh.Denied), mesh.IsCode(err, mesh.Precondition):
 		return errors.Join(err, ledger.Drop(key)) // it certainly is not
+	case mesh.IsCode(err, mesh.Unavailable):
+		return mesh.Errorf(mesh.Unavailable, op, "%s. The event may be there all the same: look with calendar.list before another try: %w", mesh.DetailOf(err), err)
 	case err != nil:
 		return err
 	}
@@ -212,8 +215,13 @@ func placed(at place, name string) string {
 // absent reports whether there is no such object.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || mesh.IsCode(err, mesh.NotFound) }
 
-// versionOf changes whenever the content does.
-func versionOf(data []byte) string {
-	sum := sha256.Sum256(data)
+// versionOf changes whenever the content does. A server says itself what is another version: it may
+// give the same content in two forms.
+func versionOf(o davcal.Object) string {
+	of := o.Data
+	if o.ETag != "" {
+		of = []byte(strings.TrimPrefix(o.ETag, "W/"))
+	}
+	sum := sha256.Sum256(of)
 	return hex.EncodeToString(sum[:4])
 }

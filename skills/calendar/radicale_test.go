@@ -107,6 +107,13 @@ func TestAccount_worksWithRadicale(t *testing.T) {
 		}
 		return ids
 	}
+	versions := marks.FindStringSubmatch(b.call("calendar.list", "", "default", args{"from": "2026-11-30", "to": "2026-12-01"}).Content)
+	if r := b.call("calendar.update", "u0", "default", args{"id": versions[1], "version": versions[2], "location": "Room 1"}); r.Failed() {
+		t.Errorf("of the version that is listed, %+v", r)
+	}
+	if r := b.call("calendar.update", "u00", "default", args{"id": versions[1], "location": "none"}); r.Failed() {
+		t.Error(r.Content)
+	}
 	ids := expect("2026-11-30 (Mon), 09:00 to 09:15 CET: Stand-up, repeated", "2026-12-03 (Thu), 10:00 to 10:15 CET: Stand-up on Thursday, repeated",
 		"2026-12-07 (Mon), 09:00 to 09:15 CET: Stand-up, repeated", "2026-12-09 (Wed), 09:00 to 09:15 CET: Stand-up, repeated")
 	review := b.create(t, "k", args{"title": "Übersicht", "start": "2026-12-01T14:00", "attendees": []any{"bob@example.com"}})

@@ -36,7 +36,7 @@ func seriesOf(o davcal.Object, loc *time.Location) (*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.id, e.version = idOf(o.Name), versionOf(o.Data)
+	e.id, e.version = idOf(o.Name), versionOf(o)
 	s := &series{cal: cal, master: ev, event: e, loc: loc}
 	for _, x := range cal.Events() {
 		if x.Component != ev.Component && x.Props.Get(ical.PropRecurrenceID) != nil {
@@ -108,6 +108,21 @@ const (
 	momentForm = "20060102T150405Z"
 	localForm  = "20060102T150405"
 )
+
+// parted takes an id apart. Names of files may have the mark as well, and no date behind it.
+func parted(id string) (event, date string) {
+	at := strings.LastIndex(id, mark)
+	if at < 0 {
+		return id, ""
+	}
+	date = id[at+len(mark):]
+	for _, form := range []string{dayForm, momentForm} {
+		if len(date) == len(form) && strings.Trim(date, "0123456789TZ") == "" {
+			return id[:at], date
+		}
+	}
+	return id, ""
+}
 
 // dateOf is how a date of a series is called.
 func dateOf(at time.Time, allDay bool) string {

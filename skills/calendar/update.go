@@ -28,7 +28,7 @@ func (c calendar) update(ctx context.Context, call *skill.Call, env *skill.Env) 
 	if err != nil {
 		return nil, err
 	}
-	id, date, _ := strings.Cut(strings.TrimSpace(flags.Text(call, "id")), mark)
+	id, date := parted(strings.TrimSpace(flags.Text(call, "id")))
 	key, ledger := outfile.Name(env.Tenant, call.Key), c.ledger(changed, env)
 	at, name, err := c.find(ctx, env, id)
 	if remove && date == "" && mesh.IsCode(err, mesh.NotFound) {

@@ -73,7 +73,7 @@ func TestUpdate_keepsWhatItDoesNotKnow(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "other program.ics")
+	file := filepath.Join(dir, "other@program.ics")
 	lines := []string{"BEGIN:VCALENDAR", "BEGIN:VEVENT", "UID:abc@example.com", "SEQUENCE:4", "DTSTART;TZID=Europe/Oslo:20261201T090000",
 		"DURATION:PT45M", "SUMMARY:Weekly", "RRULE:FREQ=WEEKLY", "X-COLOUR;X-KIND=dark:blue", "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bob@example.com",
 		"BEGIN:VALARM", "ACTION:DISPLAY", "DESCRIPTION:x", "TRIGGER:-PT5M", "END:VALARM", "END:VEVENT", "END:VCALENDAR", ""}

@@ -27,7 +27,7 @@ func dovecot(t *testing.T) *imapbox.Account {
 	if err != nil || os.Getuid() != 0 {
 		t.Skip("no dovecot (Debian's dovecot-imapd) that can be started as root")
 	}
-	dir, err := os.MkdirTemp("", "dovecot")
+	dir, err := os.MkdirTemp("", "dovecot") //nolint:usetesting // the folder of a test is closed to the user of the mailbox
 	if err != nil {
 		t.Fatal(err)
 	}

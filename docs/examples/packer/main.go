@@ -51,16 +51,20 @@ func (packer) Run(_ context.Context, inv *agent.Invocation) iter.Seq2[agent.Outp
 	}
 }
 
-func main() {
+// serve runs the agent until Ctrl-C.
+func serve() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := agent.Serve(ctx, agent.Options{
+	return agent.Serve(ctx, agent.Options{
 		Agent:    packer{},
 		NodeAddr: "127.0.0.1:7420",
 		Register: &agent.Registration{Name: "packer"},
 		Ready:    func(at string) { fmt.Println("packer is in the mesh, at", at) },
 	})
-	if err != nil {
+}
+
+func main() {
+	if err := serve(); err != nil {
 		log.Fatal(err)
 	}
 }

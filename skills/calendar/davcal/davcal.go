@@ -91,6 +91,7 @@ func New(s Settings) (*Account, error) {
 	carrier := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: s.Roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true, DisableKeepAlives: true,
+		DisableCompression: true, // which some servers give an ETag of its own, that they refuse afterwards
 	}
 	return &Account{settings: s, url: u, client: &http.Client{Transport: carrier, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // followed here, with the method
@@ -217,7 +218,7 @@ func (a *Account) trusted(u *url.URL) bool {
 	}
 	ours, err1 := publicsuffix.EffectiveTLDPlusOne(a.url.Hostname())
 	theirs, err2 := publicsuffix.EffectiveTLDPlusOne(u.Hostname())
-	return u.Scheme == "https" && u.Port() == "" && err1 == nil && err2 == nil && ours == theirs && net.ParseIP(u.Hostname()) == nil
+	return u.Scheme == "https" && (u.Port() == "" || u.Port() == "443") && err1 == nil && err2 == nil && ours == theirs && net.ParseIP(u.Hostname()) == nil
 }
 
 func (a *Account) send(req *http.Request) (*http.Response, []byte, error) {
