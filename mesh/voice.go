@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ const (
 	keyHeard   = "heard"
 	keyUnheard = "unheard"
 	keySpoken  = "spoken"
+	keySpeak   = "speak" // of a message: its sender wants the answer spoken, too
 )
 
 // Why an audio part was not made text.
@@ -90,4 +92,24 @@ func Worded(parts []*a2apb.Part) []*a2apb.Part {
 		return parts
 	}
 	return slices.DeleteFunc(slices.Clone(parts), heard)
+}
+
+// WantsSpeech reports whether the answer to the message is to be spoken, too.
+func WantsSpeech(m *a2apb.Message) bool {
+	return m.GetMetadata().GetFields()[ExtensionURI].GetStructValue().GetFields()[keySpeak].GetBoolValue()
+}
+
+// WantSpeech says so of the message, whose metadata it replaces.
+func WantSpeech(m *a2apb.Message) {
+	md := &structpb.Struct{Fields: maps.Clone(m.GetMetadata().GetFields())}
+	if md.Fields == nil {
+		md.Fields = map[string]*structpb.Value{}
+	}
+	ext := maps.Clone(md.Fields[ExtensionURI].GetStructValue().GetFields())
+	if ext == nil {
+		ext = map[string]*structpb.Value{}
+	}
+	ext[keySpeak] = structpb.NewBoolValue(true)
+	md.Fields[ExtensionURI] = structpb.NewStructValue(&structpb.Struct{Fields: ext})
+	m.Metadata = md
 }

@@ -20,6 +20,11 @@ type Transcript struct {
 	Usage   mesh.Usage
 }
 
+// A Synthesizer speaks text. It may be called concurrently.
+type Synthesizer interface {
+	Synthesize(ctx context.Context, text string) (Audio, error)
+}
+
 // A Transcriber writes down what is said in audio. It may be called concurrently and keeps no audio.
 // The error is Invalid for audio that it does not take; every other one is none of the audio's fault.
 type Transcriber interface {

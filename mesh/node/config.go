@@ -131,7 +131,7 @@ type Config struct {
 	// Embedding is the model by which memories are found by what they mean; without a name
 	// they are found by their words.
 	Embedding Embedding `yaml:"embedding"`
-	// Voice says how audio of users is made text.
+	// Voice says how audio of users is made text, and answers are spoken.
 	Voice Voice `yaml:"voice"`
 	// Models are further endpoints, by name, for agents that shall not use Model.
 	Models map[string]Model `yaml:"models"`

@@ -268,6 +268,9 @@ func (n *node) buildEdge() (err error) {
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(), Files: n.withFiles, Room: n.quotas.Room,
 	}
+	if turns.Speak, err = n.speaking(); err != nil {
+		return err
+	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
 	}

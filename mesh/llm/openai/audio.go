@@ -138,3 +138,32 @@ func hearable(messages json.RawMessage) (json.RawMessage, error) {
 	}
 	return json.Marshal(all)
 }
+
+// maxSpeech bounds the audio of one answer, in bytes.
+const maxSpeech = 16 << 20
+
+// Synthesize implements llm.Synthesizer by the client's model, which must be one for speech, in its
+// voice and format. It asks once. The errors are those of [Client.Generate].
+func (c *Client) Synthesize(ctx context.Context, text string) (llm.Audio, error) {
+	timed, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, errSlow)
+	defer cancel()
+	resp, err := c.library(c.http).CreateSpeech(timed, openai.CreateSpeechRequest{
+		Model: openai.SpeechModel(c.config.Model), Input: text, Voice: openai.SpeechVoice(c.config.Voice), ResponseFormat: openai.SpeechResponseFormat(c.config.Format),
+	})
+	var data []byte
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(resp, maxSpeech+1))
+		_ = resp.Close() // it is only read
+		if err == nil && (len(data) == 0 || len(data) > maxSpeech) {
+			err = &protocolError{errors.New("the speech has no bytes, or too many")}
+		}
+	}
+	if err == nil {
+		return llm.Audio{MediaType: speechTypes[c.config.Format], Data: data}, nil
+	}
+	g := &generation{client: c, model: c.config.Model}
+	return llm.Audio{}, g.classify(ctx, ofLibrary(err, ending(timed)))
+}
+
+// speechTypes are the media types of the formats in which endpoints speak.
+var speechTypes = map[string]string{"mp3": "audio/mpeg", "wav": "audio/wav", "opus": "audio/ogg", "flac": "audio/flac", "aac": "audio/aac"}

@@ -85,3 +85,47 @@ func TestTranscribeTellsWhatWentWrong(t *testing.T) {
 		})
 	}
 }
+
+// S3-151: text is spoken in a voice and a format by an endpoint that can be any of those that speak
+// the protocol, or it is said what went wrong.
+func TestSynthesizeSpeaks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		code   mesh.Code
+	}{
+		"spoken":  {http.StatusOK, "ID3", mesh.Unknown},
+		"nothing": {http.StatusOK, "", mesh.Unavailable},
+		"refused": {http.StatusBadRequest, `{"error":{"message":"no such voice ` + key + `"}}`, mesh.Invalid},
+		"away":    {http.StatusBadGateway, "oh dear", mesh.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked, path string
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				asked, path = string(body), r.URL.Path
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			}))
+			c, err := openai.New(openai.Config{BaseURL: srv.URL + "/v1", Key: key, Model: "tts-1", Voice: "alloy", Format: "mp3"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close(); srv.Close() })
+			got, err := c.Synthesize(t.Context(), "Good day.")
+			if path != "/v1/audio/speech" || asked != `{"model":"tts-1","input":"Good day.","voice":"alloy","response_format":"mp3"}` {
+				t.Errorf("asked %s for %s", path, asked)
+			}
+			if tt.code == mesh.Unknown {
+				if err != nil || got.MediaType != "audio/mpeg" || string(got.Data) != tt.body {
+					t.Errorf("got %v, %v", got, err)
+				}
+			} else if !mesh.IsCode(err, tt.code) || strings.Contains(err.Error(), key) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}

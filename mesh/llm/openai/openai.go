@@ -93,6 +93,9 @@ type Config struct {
 	// Audio says that the endpoint's model takes audio (input_audio), WAV and MP3, over chat
 	// completions: it is sent that of users.
 	Audio bool
+	// Voice and Format are those of speech: a name that the endpoint knows, and mp3, wav, opus, flac
+	// or aac.
+	Voice, Format string
 	// Language is that of who speaks in what is transcribed, in ISO 639-1, or "".
 	Language string
 	// Temperature is sent if it is not nil, also when it is 0.
