@@ -89,13 +89,13 @@ func (s *series) between(from, to time.Time) (found []*event) {
 }
 
 // exception returns what an exception is understood as, and the date that it is of.
-func (s *series) exception(x *ical.Event) (*event, time.Time, error) {
-	e, err := understand(x, s.loc)
-	if err != nil {
+func (s *series) exception(x *ical.Event) (e *event, at time.Time, err error) {
+	defer caught(&err)
+	if e, err = understand(x, s.loc); err != nil {
 		return nil, time.Time{}, err
 	}
 	p := x.Props.Get(ical.PropRecurrenceID)
-	at, err := p.DateTime(s.zone())
+	at, err = p.DateTime(s.zone())
 	e.id, e.version, e.repeats = s.event.id+mark+dateOf(at, p.ValueType() == ical.ValueDate), s.event.version, true
 	return e, at, err
 }
