@@ -46,6 +46,7 @@ func WithPost(p Post) Option { return func(c *calendar) { c.post = p } }
 type host struct {
 	address  string // the organizer
 	byServer bool   // the calendar server tells everybody, of changes too
+	onServer bool   // the event is on a calendar server, which is to tell nobody
 }
 
 // host returns who invites to events of the place; nil if the call wants nobody invited.
@@ -54,22 +55,27 @@ func (c calendar) host(ctx context.Context, call *skill.Call, env *skill.Env, at
 	if !invite || err != nil {
 		return nil, err
 	}
-	if s, ok := at.(server); ok && strings.Contains(s.User(), "@") {
-		schedules, err := s.Schedules(ctx)
+	s, onServer := at.(server)
+	if onServer {
+		address, err := s.Inviter(ctx)
 		if err != nil {
 			return nil, mesh.Wrap(call.Skill, err)
 		}
-		if schedules {
-			return &host{address: s.User(), byServer: true}, nil
+		if address != "" {
+			return &host{address: address, byServer: true}, nil
 		}
 	}
 	if c.post != nil {
 		if address := c.post.Sender(env); address != "" {
-			return &host{address: address}, nil
+			return &host{address: address, onServer: onServer}, nil
 		}
 	}
 	return nil, mesh.Errorf(mesh.Precondition, call.Skill, "There is no mail server by which invitations could be sent; leave out --invite, or tell the operator of the mesh")
 }
+
+// paramAgent says of an attendee who sends invitations: the server, unless it is CLIENT (RFC 6638
+// §7.1). It is for the server alone.
+const paramAgent = "SCHEDULE-AGENT"
 
 // organize makes the host the organizer of the event. Who is invited by another one cannot invite.
 func (h *host) organize(ev *ical.Event, call *skill.Call) error {
@@ -90,6 +96,10 @@ func (h *host) organize(ev *ical.Event, call *skill.Call) error {
 		if p.Params.Get(ical.ParamParticipationStatus) == "" {
 			p.Params.Set(ical.ParamParticipationStatus, "NEEDS-ACTION")
 			p.Params.Set(ical.ParamRSVP, "TRUE")
+		}
+		p.Params.Del(paramAgent)
+		if h.onServer {
+			p.Params.Set(paramAgent, "CLIENT")
 		}
 		ev.Props[ical.PropAttendee][i] = p
 	}
@@ -141,6 +151,7 @@ func (s *series) message(ev *ical.Event, date, method string, h *host, call *ski
 	cal.Props.SetText(ical.PropVersion, "2.0")
 	cal.Props.SetText(ical.PropProductID, product)
 	cal.Props.SetText(ical.PropMethod, method)
+	sent := host{address: h.address}
 	for _, child := range s.cal.Children {
 		one := *child
 		if child.Name == ical.CompEvent {
@@ -150,7 +161,7 @@ func (s *series) message(ev *ical.Event, date, method string, h *host, call *ski
 			one.Props = maps.Clone(child.Props)
 			one.Props[ical.PropAttendee] = slices.Clone(child.Props[ical.PropAttendee])
 			one.Props.Del(propKey)
-			if err := h.organize(&ical.Event{Component: &one}, call); err != nil {
+			if err := sent.organize(&ical.Event{Component: &one}, call); err != nil {
 				return nil, err
 			}
 			if method == methodCancel {

@@ -152,6 +152,39 @@ func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 	}
 }
 
+// Nobody is invited twice, whatever the user is called who logs in: the server invites as the
+// address that it knows, and is told not to where it knows none and mail goes out.
+func TestInvite_isBySomebodyOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		user, want string
+		addresses  []string
+		mails      int
+	}{
+		"the server knows the address":   {"ann", "ORGANIZER:mailto:ann@work.example", []string{"/ann/", "MAILTO:ann@work.example", "mailto:a@work.example"}, 0},
+		"it knows the login":             {"a@work.example", "ORGANIZER:mailto:a@work.example", []string{"mailto:ann@work.example", "mailto:A@work.example"}, 0},
+		"it says none, and the login is": {"ann@example.com", "ORGANIZER:mailto:ann@example.com", []string{"/ann/"}, 0},
+		"it says none":                   {"ann", "SCHEDULE-AGENT=CLIENT", []string{"/ann/"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bag := &mailbag{sent: map[string]calendar.Invitation{}}
+			srv := newDAV(t, "Work")
+			srv.user, srv.schedules, srv.addresses = tt.user, true, tt.addresses
+			b := setup(t, srv.account(t), calendar.WithPost(bag))
+			b.create(t, "k1", args{"title": "Review", "start": "2026-12-01T14:00", "attendees": []any{"bob@example.com"}, "invite": true})
+			if text := unfold(srv.all()[0]); !strings.Contains(text, tt.want) || strings.Contains(text, "CLIENT") != (tt.mails > 0) || len(bag.sent) != tt.mails {
+				t.Errorf("mails are %v, the server has\n%s", bag.sent, text)
+			}
+			for _, i := range bag.sent {
+				if strings.Contains(unfold(string(i.Data)), "SCHEDULE-AGENT") {
+					t.Errorf("sent is\n%s", i.Data)
+				}
+			}
+		})
+	}
+}
+
+func unfold(text string) string { return strings.ReplaceAll(text, "\r\n ", "") }
+
 // mapped returns the ids of the lines that have the word.
 func mapped(list, word string) (ids []string) {
 	for line := range strings.SplitSeq(list, "\n") {
