@@ -252,6 +252,27 @@ func TestUpdate_changesADateOrTheSeries(t *testing.T) {
 	}
 }
 
+// A series that is moved to another clock has the dates that it had, to the last and no more.
+func TestUpdate_keepsTheLastDateOfASeries(t *testing.T) {
+	for until, want := range map[string]int{"20261203T080000Z": 3, "20261203T225959Z": 3, "20261203T075959Z": 2, "20261202T230000Z": 2, "20261203T090000": 3} {
+		for _, start := range []string{"2026-12-01T17:00", "2026-12-01T05:00", "2026-12-01T00:00"} {
+			b := setup(t)
+			b.put(t, "s.ics", one("s", "DTSTART;TZID=Europe/Oslo:20261201T090000\nDTEND;TZID=Europe/Oslo:20261201T093000\nSUMMARY:x\nRRULE:FREQ=DAILY;UNTIL="+until+";INTERVAL=1\n"))
+			lines, ids := b.listed(t, "2026-12-01", "2026-12-09")
+			if len(lines) != want {
+				t.Fatalf("until %s there are %q", until, lines)
+			}
+			id, _, _ := strings.Cut(ids["2026-12-01"], "@")
+			if r := b.call("calendar.update", "u", "default", args{"id": id, "start": start}); r.Failed() {
+				t.Fatal(r.Content)
+			}
+			if lines, _ := b.listed(t, "2026-12-01", "2026-12-09"); len(lines) != want || !strings.Contains(lines[want-1], start[11:]) {
+				t.Errorf("until %s and moved to %s there are %q", until, start, lines)
+			}
+		}
+	}
+}
+
 // A change that somebody else's overtakes is made on theirs, and one that names a version is not.
 func TestUpdate_ofAnEventThatChangesMeanwhile(t *testing.T) {
 	srv := newDAV(t, "Work")

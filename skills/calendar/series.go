@@ -332,6 +332,9 @@ func (s *series) move() error {
 			s.put(x, ical.PropRecurrenceID, clock(at), start)
 		}
 	}
+	if rule := props.Get(ical.PropRecurrenceRule); rule != nil {
+		rule.Value = moveUntil(rule.Value, before.In(zone), clock)
+	}
 	s.put(s.master, ical.PropDateTimeEnd, s.event.end, start)
 	s.put(s.master, ical.PropDateTimeStart, now, start)
 	props.Del(ical.PropDuration)
