@@ -3,6 +3,7 @@ package calendar_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,20 +21,24 @@ type mailbag struct {
 	mu   sync.Mutex
 	sent map[string]calendar.Invitation
 	fail error
+	lost bool // nobody knows whether it was sent
 }
 
 func (m *mailbag) Sender(*skill.Env) string { return "ann@example.com" }
 
-func (m *mailbag) Invite(_ context.Context, _ *skill.Env, key string, i calendar.Invitation) (string, error) {
+func (m *mailbag) Invite(_ context.Context, _ *skill.Env, key string, i calendar.Invitation) (string, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
-		return "", m.fail
+		return "", false, m.fail
 	}
 	if _, ok := m.sent[key]; !ok {
 		m.sent[key] = i
 	}
-	return "They were told.", nil
+	if m.lost {
+		return "It is unknown whether they were told.", false, nil
+	}
+	return "They were told.", true, nil
 }
 
 // take returns what was sent under the key, as other programs read it.
@@ -88,7 +93,7 @@ func TestInvite_tellsOfAnEventByMail(t *testing.T) {
 		t.Errorf("the change is sent as\n%v", moved.Props)
 	}
 	b.update("k3", r, args{"delete": true, "invite": true})
-	if over, ev := bag.take(t, "k3/CANCEL"); over.Subject != "Cancelled: Review" || ev.Props.Get(ical.PropStatus).Value != "CANCELLED" {
+	if over, ev := bag.take(t, "k3/CANCEL"); ev.Props.Get(ical.PropSequence).Value != "2" || over.Subject != "Cancelled: Review" || ev.Props.Get(ical.PropStatus).Value != "CANCELLED" {
 		t.Errorf("the end is sent as %+v", over)
 	}
 	if r := b.call("calendar.update", "k3", "default", args{"id": id, "delete": true, "invite": true}); r.Failed() || len(bag.sent) != 3 {
@@ -122,6 +127,27 @@ func TestInvite_saysWhoWasNotTold(t *testing.T) {
 	}
 }
 
+// What became of telling them is said, of an invitation, of the end of an event and of one of its dates; and what
+// nobody knows is not said to be so.
+func TestInvite_saysWhetherTheyWereTold(t *testing.T) {
+	bag := &mailbag{sent: map[string]calendar.Invitation{}}
+	b := setup(t, calendar.WithPost(bag))
+	for _, lost := range []bool{false, true} {
+		bag.lost = lost
+		words, key := map[bool]string{false: " They were told.", true: " It is unknown whether they were told."}[lost], fmt.Sprint(lost)
+		r := b.create(t, key, args{"title": "Review", "start": "2026-12-01T14:00", "repeat": "daily", "attendees": []any{"bob@example.com"}, "invite": true})
+		if r.Metadata["invited"] != !lost || !strings.HasSuffix(r.Content, words) {
+			t.Errorf("invited, %+v", r)
+		}
+		for _, of := range []string{"@20261202T130000Z", ""} {
+			r := b.update(key+of, r, args{"id": r.Metadata["id"].(string) + of, "delete": true, "invite": true})
+			if r.Failed() || r.Metadata["told"] != !lost || !strings.HasSuffix(r.Content, words) {
+				t.Errorf("cancelled, %+v", r)
+			}
+		}
+	}
+}
+
 // A server that invites does so, as the user of the account; one date of a series is told of alone.
 func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 	bag := &mailbag{sent: map[string]calendar.Invitation{}}
@@ -132,7 +158,7 @@ func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 	if r := b.call("calendar.update", "k1", "default", args{"id": ids["2026-12-07"], "delete": true, "invite": true}); r.Failed() {
 		t.Fatal(r.Content)
 	}
-	if _, ev := bag.take(t, "k1/CANCEL"); ev.Props.Get(ical.PropRecurrenceID) == nil || ev.Props.Get(ical.PropRecurrenceRule) != nil {
+	if _, ev := bag.take(t, "k1/CANCEL"); ev.Props.Get(ical.PropDateTimeStamp).Value != "20261120T150000Z" || ev.Props.Get(ical.PropRecurrenceID) == nil || ev.Props.Get(ical.PropRecurrenceRule) != nil {
 		t.Errorf("the whole series is cancelled: %v", ev.Props)
 	}
 	srv.set(func() { srv.schedules = true })
