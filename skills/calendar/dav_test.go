@@ -128,6 +128,23 @@ func TestList_survivesHostileRules(t *testing.T) {
 	}
 }
 
+// Of a series with more dates than are listed it is said, and of no other.
+func TestList_saysThatASeriesIsCut(t *testing.T) {
+	b := setup(t)
+	b.put(t, "d.ics", one("d", "DTSTART:20261201T130000Z\nDTEND:20261201T140000Z\nSUMMARY:Stand-up\nRRULE:FREQ=DAILY\n"))
+	for _, tt := range []struct {
+		to    string
+		dates int
+		cut   bool
+	}{{"2028-01-04", 400, false}, {"2028-01-05", 400, true}} {
+		r := b.call("calendar.list", "", "default", args{"from": "2026-12-01", "to": tt.to})
+		said := strings.Contains(r.Content, "1 events are repeated more often than is listed; name a shorter time to see all dates of them:\n- Stand-up\n")
+		if r.Metadata["count"] != tt.dates || said != tt.cut || r.Metadata["cut"].(int) > 0 != tt.cut {
+			t.Errorf("to %s, %v: %s", tt.to, r.Metadata["cut"], r.Content[:300])
+		}
+	}
+}
+
 // New events go to the server, once, also when the connection breaks when it has them.
 func TestCreate_isOnceOnTheServer(t *testing.T) {
 	for name, cut := range map[string]bool{"created": false, "cut off": true} {

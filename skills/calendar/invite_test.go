@@ -131,8 +131,9 @@ func TestInvite_saysWhoWasNotTold(t *testing.T) {
 // nobody knows is not said to be so.
 func TestInvite_saysWhetherTheyWereTold(t *testing.T) {
 	bag := &mailbag{sent: map[string]calendar.Invitation{}}
-	b := setup(t, calendar.WithPost(bag))
-	for _, lost := range []bool{false, true} {
+	folder, account := setup(t, calendar.WithPost(bag)), setup(t, newDAV(t, "Work").account(t), calendar.WithPost(bag))
+	for i, b := range []*bench{folder, account, folder, account} {
+		lost := i > 1
 		bag.lost = lost
 		words, key := map[bool]string{false: " They were told.", true: " It is unknown whether they were told."}[lost], fmt.Sprint(lost)
 		r := b.create(t, key, args{"title": "Review", "start": "2026-12-01T14:00", "repeat": "daily", "attendees": []any{"bob@example.com"}, "invite": true})

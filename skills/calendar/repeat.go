@@ -98,7 +98,7 @@ func (e *event) checkRule(call *skill.Call) error {
 		return err
 	}
 	s := &series{cal: ical.NewCalendar(), master: ev, event: e, loc: e.start.Location()}
-	dates, err := s.dates(e.start, e.start.Add(time.Second))
+	dates, _, err := s.dates(e.start, e.start.Add(time.Second))
 	for _, at := range dates {
 		if s.on(at).start.Equal(e.start) {
 			return nil

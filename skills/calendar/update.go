@@ -110,7 +110,7 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 			if err != nil {
 				return nil, mesh.Wrap(call.Skill, err)
 			}
-			return said.in(s.event.result(file, what), "told"), nil
+			return w.result(ctx, s, file, what, said)
 		}
 	}
 	data, err := w.changed(s)
