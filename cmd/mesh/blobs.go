@@ -149,36 +149,15 @@ URL. It goes to stdout, or to the file that --output names, which is there whole
 		Args:    exactly("SHA256"),
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "the `file` that gets it")
-	cmd.RunE = a.stream(func(ctx context.Context, c *client, args []string) (err error) {
+	cmd.RunE = a.stream(func(ctx context.Context, c *client, args []string) error {
 		thread, err := parseThread("--thread", a.flags.thread)
 		if err != nil {
 			return err
 		}
-		to, sum := a.stdout, sha256.New()
-		if out != "" {
-			file, failed := os.CreateTemp(filepath.Dir(out), ".mesh-*")
-			if failed != nil {
-				return mesh.InvalidField("mesh.download", "--output", "cannot be written: %v", failed)
-			}
-			defer func() {
-				if err = errors.Join(err, file.Close()); err == nil {
-					err = os.Rename(file.Name(), out)
-				} else {
-					_ = os.Remove(file.Name())
-				}
-			}()
-			to = file
+		if out == "" {
+			return c.copyBlob(ctx, thread, args[0], a.stdout)
 		}
-		if err := c.download(ctx, thread, args[0], func(p *meshv1.ReadBlobResponse) error {
-			_, err := io.MultiWriter(to, sum).Write(p.GetData())
-			return err
-		}); err != nil {
-			return err
-		}
-		if is := hex.EncodeToString(sum.Sum(nil)); is != args[0] {
-			return mesh.Errorf(mesh.DataLoss, "mesh.download", "what came is not the file: its SHA-256 is %s; try again", is)
-		}
-		return nil
+		return replaceFile("--output", out, func(to io.Writer) error { return c.copyBlob(ctx, thread, args[0], to) })
 	})
 	return cmd
 }

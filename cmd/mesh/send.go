@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +28,7 @@ type sendOptions struct {
 	follow         bool // --resume was given
 	agent          string
 	files          []string
+	speak          string // a file
 }
 
 func (a *app) sendCommand() *cobra.Command {
@@ -47,7 +50,7 @@ Seq is printed, and what still happens.`,
   mesh send - --json <question.txt
   mesh send --agent knowledge "How do I configure rate limiting?"
   mesh send --file report.pdf --file data.csv "Compare these"
-  mesh send --file question.wav
+  mesh send --file question.wav --speak answer.mp3
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +62,7 @@ Seq is printed, and what still happens.`,
 	flags := cmd.Flags()
 	a.structured(cmd, &o.json, "print each event of the stream as one line of JSON")
 	flags.StringArrayVar(&o.files, "file", nil, "send this `file` too, of any size that the mesh takes; may be given several times")
+	flags.StringVar(&o.speak, "speak", "", "have the answer spoken, too, into this `file`; the mesh says which format that is")
 	flags.BoolVar(&o.noStream, "no-stream", false, "print the answer when all of it is there")
 	flags.StringVar(&o.task, "task", "", "`id` of the task that the message answers, or that is followed")
 	a.agentFlag(cmd, &o.agent, "send it to the agent with this `name` instead of main")
@@ -76,12 +80,16 @@ func (a *app) checkSend(o *sendOptions, args []string) error {
 		return errors.New("--resume sends nothing; leave the text away")
 	case o.follow && o.agent != "":
 		return errors.New("--resume follows a task, whoever has it; leave --agent away")
+	case o.follow && o.speak != "":
+		return errors.New("--resume sends nothing that could wish for speech; leave --speak away")
 	case o.follow && o.noStream:
 		return errors.New("--resume is a stream; leave --no-stream away")
 	case o.follow && o.resume < 0:
 		return fmt.Errorf("--resume must not be negative, and is %d", o.resume)
 	case !o.follow && len(args)+len(o.files) == 0:
 		return errors.New("the text is missing; give it in quotes, or '-' to read stdin")
+	case o.speak != "" && !isFolder(filepath.Dir(o.speak)):
+		return fmt.Errorf("--speak: there is no folder %s", filepath.Dir(o.speak))
 	case len(args) > 1:
 		return fmt.Errorf("the text is one argument, and there are %d; put it in quotes", len(args))
 	}
@@ -120,6 +128,9 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			}
 			t.send.Message.Parts = append(t.send.Message.Parts, part)
 		}
+		if o.speak != "" {
+			mesh.WantSpeech(t.send.Message)
+		}
 	}
 	if t.thread != "" {
 		a.notef("thread: %s\n", t.thread)
@@ -128,6 +139,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 		return c.sendWhole(ctx, o, t)
 	}
 	v := newView(a.shows && !o.json)
+	var speech *a2apb.Part
 	for u, err := range c.updates(ctx, t) {
 		if err != nil {
 			a.show(v.newline(), "")
@@ -136,6 +148,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			}
 			return err
 		}
+		speech = cmp.Or(speechIn(u.raw), speech)
 		if !o.json {
 			a.show(v.show(u))
 		} else if u.raw != nil {
@@ -147,7 +160,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 	if !o.json {
 		a.show(v.end(t.state))
 	}
-	return c.settle(ctx, o, t)
+	return c.settle(ctx, o, t, speech)
 }
 
 // sendWhole sends without a stream.
@@ -162,7 +175,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 		if err := printAll[proto.Message](c.app, resp); err != nil {
 			return err
 		}
-		return c.settle(ctx, o, t)
+		return c.settle(ctx, o, t, speechIn(u.raw))
 	}
 	v := newView(c.app.shows)
 	for _, art := range resp.GetTask().GetArtifacts() {
@@ -171,7 +184,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 	u.snapshot = false
 	c.app.show(v.show(u))
 	c.app.show(v.end(t.state))
-	return c.settle(ctx, o, t)
+	return c.settle(ctx, o, t, speechIn(u.raw))
 }
 
 // wholeAnswer returns an answer without a stream as the event of one.
@@ -182,9 +195,15 @@ func wholeAnswer(resp *a2apb.SendMessageResponse) *a2apb.StreamResponse {
 	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: resp.GetTask()}}
 }
 
-// settle tells a person what the answer cost, says how a script goes on, and returns
-// errTaskFailed where the task did not end well, and errWaits where it waits for the user.
-func (c *client) settle(ctx context.Context, o sendOptions, t *turn) error {
+// settle keeps the answer as it was spoken, if that is wished for, tells a person what it cost,
+// says how a script goes on, and returns errTaskFailed where the task did not end well, and
+// errWaits where it waits for the user.
+func (c *client) settle(ctx context.Context, o sendOptions, t *turn, speech *a2apb.Part) error {
+	if o.speak != "" {
+		if err := c.keepSpeech(ctx, t.thread, o.speak, speech); err != nil {
+			return err
+		}
+	}
 	if c.app.shows && !o.json {
 		c.tellCost(ctx, t.thread, t.task)
 	}
