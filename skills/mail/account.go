@@ -81,12 +81,12 @@ func (p *post) fileWith(ctx context.Context, box *imapbox.Account, m *parcel, di
 
 // A removal is what is known of a message that is moved, by the key of the call.
 type removal struct {
-	ID        string `json:"id"`
-	To        string `json:"to"`
-	MessageID string `json:"message_id,omitempty"` // of one on a server
-	Folder    string `json:"folder,omitempty"`     // of a file, where it was,
-	File      string `json:"file,omitempty"`       // under which name,
-	As        string `json:"as,omitempty"`         // and under which it goes on
+	ID     string         `json:"id"`
+	To     string         `json:"to"`
+	Begun  *imapbox.Begun `json:"begun,omitempty"`  // of one on a server
+	Folder string         `json:"folder,omitempty"` // of a file, where it was,
+	File   string         `json:"file,omitempty"`   // under which name,
+	As     string         `json:"as,omitempty"`     // and under which it goes on
 	// Place is where it is, once it was moved.
 	Place *imapbox.Place `json:"place,omitempty"`
 }
@@ -136,8 +136,8 @@ func (p *post) move(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 // carryOut moves the message, and notes that it was.
 func (p *post) carryOut(ctx context.Context, call *skill.Call, env *skill.Env, r *removal, again bool, note func(*removal) error) error {
 	if box := p.accounts[env.Owner()].Box; box != nil && imapbox.IsID(r.ID) {
-		place, err := box.Move(ctx, imapbox.Moving{ID: r.ID, To: r.To, MessageID: r.MessageID, Again: again, Note: func(messageID string) error {
-			r.MessageID = messageID
+		place, err := box.Move(ctx, imapbox.Moving{ID: r.ID, To: r.To, Begun: r.Begun, Note: func(b imapbox.Begun) error {
+			r.Begun = &b
 			return note(r)
 		}})
 		if err != nil {

@@ -32,6 +32,7 @@ type imapServer struct {
 	caps  imap.CapSet
 
 	mu      sync.Mutex
+	refuse  string        // the command that is not carried out
 	cut     string        // the command after which the connection breaks, carried out as it is
 	hang    chan struct{} // if not nil, closed when an APPEND that was carried out is to be answered
 	begun   chan struct{} // gets a value when one was
@@ -209,12 +210,28 @@ func (s *imapSession) Append(name string, r imap.LiteralReader, o *imap.AppendOp
 	return data, err
 }
 
+// refused is the error of a command that is not carried out.
+func (s *imapSession) refused(command string) error {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if s.server.refuse != command {
+		return nil
+	}
+	return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeOverQuota, Text: "no room"}
+}
+
 func (s *imapSession) Move(w *imapserver.MoveWriter, n imap.NumSet, to string) error {
+	if err := s.refused("MOVE"); err != nil {
+		return err
+	}
 	defer s.after("MOVE")
 	return s.UserSession.Move(w, n, to)
 }
 
 func (s *imapSession) Copy(n imap.NumSet, to string) (*imap.CopyData, error) {
+	if err := s.refused("COPY"); err != nil {
+		return nil, err
+	}
 	defer s.after("COPY")
 	return s.UserSession.Copy(n, to)
 }

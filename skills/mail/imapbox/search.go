@@ -162,18 +162,34 @@ func people(list []imap.Address) string {
 	return strings.Join(names, ", ")
 }
 
-// holds reports whether the folder that is open has a message of that Message-ID, and its UID.
-func (s *session) holds(messageID string) (uid imap.UID, ok bool, err error) {
+// holds reports whether the folder that is open has a message of exactly that Message-ID, and of
+// that UID or a higher one, and returns the highest. Servers find all whose Message-ID contains
+// it, and senders choose theirs.
+func (s *session) holds(messageID string, from imap.UID) (uid imap.UID, ok bool, err error) {
 	if messageID == "" {
 		return 0, false, nil
 	}
-	data, err := s.UIDSearch(&imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: "Message-ID", Value: messageID}}}, nil).Wait()
+	data, err := s.UIDSearch(&imap.SearchCriteria{
+		UID:    []imap.UIDSet{{{Start: from}}}, // up to the highest, which it always has
+		Header: []imap.SearchCriteriaHeaderField{{Key: "Message-ID", Value: messageID}},
+	}, nil).Wait()
 	if err != nil {
 		return 0, false, mesh.Wrap("imapbox.holds", err)
 	}
 	uids := data.AllUIDs()
-	if len(uids) == 0 {
+	uids = slices.DeleteFunc(uids, func(u imap.UID) bool { return u < from })
+	slices.Sort(uids)
+	if uids = uids[max(0, len(uids)-maxHeads):]; len(uids) == 0 {
 		return 0, false, nil
 	}
-	return slices.Max(uids), true, nil
+	messages, err := s.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, Envelope: true}).Collect()
+	if err != nil {
+		return 0, false, mesh.Wrap("imapbox.holds", err)
+	}
+	for _, m := range messages {
+		if m.Envelope != nil && m.Envelope.MessageID == messageID && m.UID >= from {
+			uid = max(uid, m.UID)
+		}
+	}
+	return uid, uid > 0, nil
 }
