@@ -1,0 +1,61 @@
+package mail_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	meshmail "agentmesh/skills/mail"
+)
+
+// attachedTo is a message of the text, whose first attachment is within so many parts that it is not looked at, and
+// whose second one is plain to see.
+func attachedTo(text string, depth int) string {
+	var b strings.Builder
+	b.WriteString("From: bob@example.com\nSubject: Lunch\nContent-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: text/plain\n\n" + text + "\n--m\n")
+	for i := range depth {
+		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=d%d\n\n--d%d\n", i, i)
+	}
+	b.WriteString("Content-Type: application/pdf\nContent-Disposition: attachment; filename=hidden.exe\n\nhidden\n")
+	for i := range depth {
+		fmt.Fprintf(&b, "--d%d--\n", depth-1-i)
+	}
+	b.WriteString("--m\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=menu.pdf\n\nmenu\n--m--\n")
+	return b.String()
+}
+
+// What is saved is the attachment that was listed, also where the server sees others before it.
+func TestSave_savesTheAttachmentThatIsListed(t *testing.T) {
+	for name, text := range map[string]string{"small": "x", "large": strings.Repeat("a long line of text for lunch\n", 10_000)} {
+		t.Run(name, func(t *testing.T) {
+			srv := newIMAP(t, nil)
+			srv.receive(t, "INBOX", attachedTo(text, 10))
+			drive := t.TempDir()
+			b := setup(t, srv.account(t, nil), meshmail.WithFiles(drive, true))
+			id := ids(t, b.Call("mail.search", "", nil))[0]
+			if r := b.Call("mail.read", "", map[string]any{"id": id, "limit": "100"}); r.Failed() || strings.Contains(r.Content, "hidden") || !strings.Contains(r.Content, "menu.pdf (application/pdf,") || !strings.Contains(r.Content, "\nNote: ") {
+				t.Errorf("it is read as %s", r.Content)
+			}
+			if r := b.Call("mail.save", "k", map[string]any{"id": id}); r.Failed() {
+				t.Fatalf("%+v", r)
+			}
+			if data, err := os.ReadFile(filepath.Join(drive, "default", "menu.pdf")); err != nil || strings.TrimSpace(string(data)) != "menu" {
+				t.Errorf("saved is %q: %v", data, err)
+			}
+		})
+	}
+}
+
+// Of a text that is not fetched to its end, that is said.
+func TestRead_saysThatALongTextIsCut(t *testing.T) {
+	srv := newIMAP(t, nil)
+	line := strings.Repeat("long ", 13) + "\n"
+	srv.receive(t, "INBOX", "From: bob@example.com\nSubject: Long\n\n"+strings.Repeat(line, 10_000)+"the end\n")
+	b := setup(t, srv.account(t, nil))
+	id := ids(t, b.Call("mail.search", "", nil))[0]
+	if r := b.Call("mail.read", "", map[string]any{"id": id}); r.Failed() || !strings.Contains(r.Content, "\nNote: it is longer than what is shown; the rest is left out\n") {
+		t.Errorf("it is read as %.500s", r.Content)
+	}
+}
