@@ -12,8 +12,11 @@ import (
 	"agentmesh/mesh"
 )
 
-// maxHeads bounds the heads that one call fetches.
-const maxHeads = 2000
+// Bounds of messages of a folder.
+const (
+	maxHeads = 2000      // whose heads one call fetches
+	maxFound = 1_000_000 // that a server finds
+)
 
 // A Query says which messages are looked for; what is empty does not matter.
 type Query struct {
@@ -80,12 +83,10 @@ func (s *session) searchIn(f Folder, q Query, found *Found) error {
 		return err
 	}
 	found.Folders = append(found.Folders, f.Name)
-	data, err := s.UIDSearch(q.criteria(), nil).Wait()
+	uids, err := s.uids(q.criteria())
 	if err != nil {
 		return err
 	}
-	uids := data.AllUIDs()
-	slices.Sort(uids)
 	found.Count += len(uids)
 	most := min(q.Most, maxHeads)
 	if q.dated() {
@@ -162,6 +163,26 @@ func people(list []imap.Address) string {
 	return strings.Join(names, ", ")
 }
 
+// uids searches the folder that is open, and returns what is found in ascending order. Servers may
+// tell it as ranges, a few bytes for any number.
+func (s *session) uids(c *imap.SearchCriteria) ([]imap.UID, error) {
+	data, err := s.UIDSearch(c, nil).Wait()
+	if err != nil {
+		return nil, err
+	}
+	set, _ := data.All.(imap.UIDSet)
+	var n int64
+	for _, r := range set {
+		n += int64(r.Stop) - int64(r.Start) + 1
+		if r.Start == 0 || r.Stop < r.Start || n > maxFound {
+			return nil, mesh.Errorf(mesh.Unavailable, "imapbox", "The mail server %s finds more messages in a folder than the %d that are taken, or none that can be; ask for less, or tell the operator of the mesh", s.host, maxFound)
+		}
+	}
+	uids, _ := set.Nums()
+	slices.Sort(uids)
+	return uids, nil
+}
+
 // holds reports whether the folder that is open has a message of exactly that Message-ID, and of
 // that UID or a higher one, and returns the highest. Servers find all whose Message-ID contains
 // it, and senders choose theirs.
@@ -169,16 +190,14 @@ func (s *session) holds(messageID string, from imap.UID) (uid imap.UID, ok bool,
 	if messageID == "" {
 		return 0, false, nil
 	}
-	data, err := s.UIDSearch(&imap.SearchCriteria{
+	uids, err := s.uids(&imap.SearchCriteria{
 		UID:    []imap.UIDSet{{{Start: from}}}, // up to the highest, which it always has
 		Header: []imap.SearchCriteriaHeaderField{{Key: "Message-ID", Value: messageID}},
-	}, nil).Wait()
+	})
 	if err != nil {
 		return 0, false, mesh.Wrap("imapbox.holds", err)
 	}
-	uids := data.AllUIDs()
 	uids = slices.DeleteFunc(uids, func(u imap.UID) bool { return u < from })
-	slices.Sort(uids)
 	if uids = uids[max(0, len(uids)-maxHeads):]; len(uids) == 0 {
 		return 0, false, nil
 	}

@@ -1,0 +1,125 @@
+package mail_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentmesh/mesh"
+	"agentmesh/mesh/rpc/rpctest"
+	"agentmesh/skills/mail/imapbox"
+)
+
+// An answer writes what a server sends before it says that the command of the tag was carried out; false
+// ends the conversation there, with the connection kept open.
+type answer func(w io.Writer, tag string) bool
+
+// says answers with the lines, in which <tag> is the tag.
+func says(lines ...string) answer {
+	return func(w io.Writer, tag string) bool {
+		_, err := io.WriteString(w, strings.ReplaceAll(strings.Join(lines, "\r\n"), "<tag>", tag)+"\r\n")
+		return err == nil
+	}
+}
+
+// hostile starts a server that answers commands as it is told, and others as one that has an inbox
+// of one message.
+func hostile(t *testing.T, answers map[string]answer) *imapServer {
+	t.Helper()
+	usual := map[string]answer{
+		"LIST":    says(`* LIST () "/" INBOX`),
+		"EXAMINE": says("* 1 EXISTS", "* OK [UIDVALIDITY 1] ."),
+		"UID":     says("* SEARCH"),
+		"LOGOUT":  says("* BYE ."),
+	}
+	l := rpctest.Listen(t)
+	var wg sync.WaitGroup
+	serve := func(c net.Conn) {
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "* OK [CAPABILITY IMAP4rev1 ESEARCH] .\r\n")
+		for in := bufio.NewScanner(c); in.Scan(); {
+			words := strings.Fields(in.Text() + " .")
+			name := strings.ToUpper(words[1])
+			say := usual[name]
+			if name == "UID" {
+				name += " " + words[2]
+			}
+			if a := answers[name]; a != nil {
+				say = a
+			}
+			if say != nil && !say(c, words[0]) {
+				_, _ = io.Copy(io.Discard, c) // until the other side ends it
+				return
+			}
+			_, _ = fmt.Fprintf(c, "%s OK [CAPABILITY IMAP4rev1 ESEARCH] .\r\n", words[0])
+		}
+	}
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+	})
+	return &imapServer{addr: l.Addr().String()}
+}
+
+// plainly reaches a server without encryption, which has all the time there is.
+func plainly(c *imapbox.Settings) { c.TLS, c.Timeout = imapbox.TLSNone, time.Hour }
+
+// repeated writes the text so often, or until the other side has had enough.
+func repeated(w io.Writer, text string, times int) {
+	text, times = strings.Repeat(text, 1000), times/1000
+	for range times {
+		if _, err := io.WriteString(w, text); err != nil {
+			return
+		}
+	}
+}
+
+// However much a server sends, or says that it has, a call takes a bounded part of it.
+func TestAccount_isNotExhaustedByItsServer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		command string
+		answer  answer
+		want    string
+	}{
+		"a message of a gigabyte": {"UID FETCH", func(w io.Writer, _ string) bool {
+			_, _ = fmt.Fprintf(w, "* 1 FETCH (UID 1 BODY[] {%d}\r\n", 1<<30)
+			repeated(w, "0123456789abcdef", 1<<26)
+			return false
+		}, "answers with more than 64 MiB"},
+		"two million messages": {"UID SEARCH", says(`* ESEARCH (TAG "<tag>") UID ALL 1:2000000`), "finds more messages in a folder than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := map[string]answer{"UID SEARCH": says("* SEARCH 1"), tt.command: tt.answer}
+			b := setup(t, hostile(t, answers).account(t, nil, plainly))
+			if r := b.Call("mail.search", "", nil); !r.Failed() || !strings.Contains(r.Content, tt.want) || !mesh.IsCode(r.Err, mesh.Unavailable) {
+				t.Errorf("result is %.300s, want %q", r.Content, tt.want)
+			}
+		})
+	}
+}
+
+// A server that does not say goodbye to the end does not hold a call that is done.
+func TestAccount_doesNotWaitForAFarewell(t *testing.T) {
+	srv := hostile(t, map[string]answer{"LOGOUT": func(w io.Writer, _ string) bool {
+		_ = says("* BYE .")(w, "")
+		return false
+	}})
+	b := setup(t, srv.account(t, nil, plainly))
+	if r := b.Call("mail.search", "", nil); r.Failed() || r.Metadata["count"] != 0 {
+		t.Errorf("result is %+v", r)
+	}
+}
