@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http/httptest"
+	"net/mail"
 	"strings"
 	"sync"
 	"testing"
@@ -120,11 +121,23 @@ type begun struct {
 
 func (b *begun) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// receive puts a message into a folder.
+// receive puts a message into a folder, when it is dated.
 func (s *imapServer) receive(t *testing.T, folder, message string) {
 	t.Helper()
+	at := time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)
+	if m, err := mail.ReadMessage(strings.NewReader(message)); err == nil {
+		if date, err := m.Header.Date(); err == nil {
+			at = date
+		}
+	}
+	s.receiveAt(t, folder, message, at)
+}
+
+// receiveAt puts a message into a folder that arrived then.
+func (s *imapServer) receiveAt(t *testing.T, folder, message string, at time.Time) {
+	t.Helper()
 	data := strings.ReplaceAll(message, "\n", "\r\n")
-	if _, err := s.user.Append(folder, literal{strings.NewReader(data)}, &imap.AppendOptions{Time: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)}); err != nil {
+	if _, err := s.user.Append(folder, literal{strings.NewReader(data)}, &imap.AppendOptions{Time: at}); err != nil {
 		t.Fatal(err)
 	}
 }

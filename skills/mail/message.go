@@ -32,6 +32,7 @@ const (
 type letter struct {
 	id, folder        string
 	date              time.Time
+	arrived           time.Time // by which lists are ordered
 	from, to, cc      string
 	subject           string
 	messageID, answer string // Message-ID and In-Reply-To

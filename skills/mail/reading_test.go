@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	meshmail "agentmesh/skills/mail"
 )
@@ -57,5 +60,34 @@ func TestRead_saysThatALongTextIsCut(t *testing.T) {
 	id := ids(t, b.Call("mail.search", "", nil))[0]
 	if r := b.Call("mail.read", "", map[string]any{"id": id}); r.Failed() || !strings.Contains(r.Content, "\nNote: it is longer than what is shown; the rest is left out\n") {
 		t.Errorf("it is read as %.500s", r.Content)
+	}
+}
+
+// Pages of a list join to the whole, by when mail arrived: whatever numbers it got when it was moved, and
+// whatever date its sender gave it.
+func TestSearch_pagesAreOfTheMailThatArrivedLast(t *testing.T) {
+	srv := newIMAP(t, []string{"Old"})
+	start := time.Date(2026, 11, 10, 8, 0, 0, 0, time.UTC)
+	for i, age := range []int{1, 0, 3, 2, 5, 4, 4, 6} { // the last ones were moved here
+		message := fmt.Sprintf("From: a@example.com\nSubject: n%d\nDate: %s\n\nx\n", i, start.Add(time.Duration(i)*time.Hour).Format(time.RFC1123Z))
+		srv.receiveAt(t, []string{"INBOX", "Old"}[i/6], message, start.Add(-time.Duration(age)*time.Hour))
+	}
+	b := setup(t, srv.account(t, nil))
+	whole := ids(t, b.Call("mail.search", "", nil))
+	var pages []string
+	for offset := range 8 {
+		pages = append(pages, ids(t, b.Call("mail.search", "", map[string]any{"limit": "1", "offset": fmt.Sprint(offset)}))...)
+	}
+	if diff := cmp.Diff(whole, pages); diff != "" || len(whole) != 8 {
+		t.Error(diff)
+	}
+	var subjects []string
+	for line := range strings.SplitSeq(b.Call("mail.search", "", map[string]any{"folder": "inbox", "limit": "4"}).Content, "\n") {
+		if _, rest, ok := strings.Cut(line, `: "`); ok {
+			subjects = append(subjects, rest[:2])
+		}
+	}
+	if diff := cmp.Diff([]string{"n1", "n0", "n3", "n2"}, subjects); diff != "" {
+		t.Error(diff)
 	}
 }

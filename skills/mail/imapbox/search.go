@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
 
 	"agentmesh/mesh"
 )
 
 // Bounds of messages of a folder.
 const (
-	maxHeads = 2000      // whose heads one call fetches
-	maxFound = 1_000_000 // that a server finds
+	maxHeads    = 2000      // whose heads one call fetches
+	maxArrivals = 10_000    // of which one call asks when they arrived
+	maxFound    = 1_000_000 // that a server finds
 )
 
 // A Query says which messages are looked for; what is empty does not matter.
@@ -24,7 +26,7 @@ type Query struct {
 	Words         []string // all of them, anywhere in the message
 	From, To      string   // part of a name or address; To looks at copies too
 	Since, Before time.Time
-	// Most is how many are wanted, the newest.
+	// Most is how many are wanted, of those that arrived last.
 	Most int
 }
 
@@ -32,13 +34,15 @@ type Query struct {
 type Head struct {
 	ID, Folder   string
 	Date         time.Time
+	Arrived      time.Time // by which lists are ordered; senders say the date
 	From, To, Cc string
 	Subject      string
 }
 
 // A Found is what a search came to.
 type Found struct {
-	// Heads are the newest messages, the newest first, at most as many as were wanted.
+	// Heads are the messages that arrived last, the last first, at most as many as were wanted:
+	// more of them begin with the same.
 	Heads []Head
 	// Count is how many there are in all.
 	Count int
@@ -68,9 +72,8 @@ func (a *Account) Search(ctx context.Context, q Query) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(found.Heads, func(a, b Head) int {
-		return cmp.Or(b.Date.Compare(a.Date), cmp.Compare(a.ID, b.ID))
-	})
+	// In a folder they are in order already, also those of one moment.
+	slices.SortStableFunc(found.Heads, func(a, b Head) int { return b.Arrived.Compare(a.Arrived) })
 	found.Heads = found.Heads[:min(len(found.Heads), q.Most)]
 	return found, nil
 }
@@ -92,14 +95,14 @@ func (s *session) searchIn(f Folder, q Query, found *Found) error {
 	if q.dated() {
 		most = maxHeads
 	}
-	uids = uids[max(0, len(uids)-most):]
-	if len(uids) == 0 {
-		return nil
+	if uids, err = s.newest(uids, most); len(uids) == 0 || err != nil {
+		return err
 	}
 	messages, err := s.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, Envelope: true, InternalDate: true}).Collect()
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(messages, lastFirst)
 	for _, m := range messages {
 		h := Head{ID: idOf(f, validity, m.UID), Folder: f.Name}
 		h.fill(m.Envelope, m.InternalDate)
@@ -110,6 +113,30 @@ func (s *session) searchIn(f Folder, q Query, found *Found) error {
 		found.Heads = append(found.Heads, h)
 	}
 	return nil
+}
+
+// newest are those of the messages that arrived last. Which have the highest UIDs may be old mail
+// that was moved into the folder.
+func (s *session) newest(uids []imap.UID, most int) ([]imap.UID, error) {
+	if len(uids) <= most {
+		return uids, nil
+	}
+	uids = uids[max(0, len(uids)-maxArrivals):]
+	messages, err := s.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, InternalDate: true}).Collect()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(messages, lastFirst)
+	uids = nil
+	for _, m := range messages[:min(len(messages), most)] {
+		uids = append(uids, m.UID)
+	}
+	return uids, nil
+}
+
+// lastFirst orders messages of a folder.
+func lastFirst(a, b *imapclient.FetchMessageBuffer) int {
+	return cmp.Or(b.InternalDate.Compare(a.InternalDate), cmp.Compare(b.UID, a.UID))
 }
 
 func (q Query) dated() bool { return !q.Since.IsZero() || !q.Before.IsZero() }
@@ -138,7 +165,7 @@ func (q Query) criteria() *imap.SearchCriteria {
 // fill takes what the server says of the message. Who sends a message says when; nobody can have
 // sent it later than a day after it arrived.
 func (h *Head) fill(e *imap.Envelope, arrived time.Time) {
-	h.Date = arrived
+	h.Date, h.Arrived = arrived, arrived
 	if e == nil {
 		return
 	}
