@@ -1,8 +1,13 @@
 package mail_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh"
 )
@@ -60,5 +65,60 @@ func TestMove_losesNothingThatIsNotMoved(t *testing.T) {
 				t.Errorf("the moved message is %+v", r)
 			}
 		})
+	}
+}
+
+// A message that came under the same name meanwhile is not replaced.
+func TestMove_inFoldersReplacesNothing(t *testing.T) {
+	b := setup(t)
+	b.receive(t, "a.eml", invoice)
+	id := ids(t, b.Call("mail.search", "", nil))[0]
+	archive := filepath.Join(b.dir, "archive")
+	if err := os.Symlink("nowhere", archive); err != nil { // in the way, so that the call ends before its effect
+		t.Fatal(err)
+	}
+	args := map[string]any{"id": id, "to": "archive"}
+	if r := b.Call("mail.move", "k", args); !r.Failed() || !mesh.IsCode(r.Err, mesh.Unavailable) {
+		t.Fatalf("%+v", r)
+	}
+	if err := errors.Join(os.Remove(archive), os.Mkdir(archive, 0o700), os.WriteFile(filepath.Join(archive, "a.eml"), []byte("another one"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := b.Call("mail.move", "k", args); r.Failed() || len(b.messages(t)) != 2 {
+			t.Fatalf("%+v: %v", r, b.messages(t))
+		} else if r := b.Call("mail.read", "", map[string]any{"id": r.Metadata["id"]}); !strings.Contains(r.Content, "Please pay") {
+			t.Errorf("the moved message is %+v", r)
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(archive, "a.eml")); string(data) != "another one" {
+		t.Errorf("the other message is %q: %v", data, err)
+	}
+}
+
+// A draft that the account has, which was noted and not yet taken away here when its process died, is only
+// taken away, also where the user has moved or deleted it on the server since.
+func TestDraft_isNotPutIntoTheAccountAgain(t *testing.T) {
+	local := setup(t)
+	if r := local.Call("mail.draft", "k", letterTo("bob@example.com")); r.Failed() || len(local.messages(t)) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	srv := newIMAP(t, []string{"Drafts"})
+	b := setup(t, srv.account(t, nil))
+	first := b.Call("mail.draft", "k", letterTo("bob@example.com"))
+	if first.Failed() || srv.count(t, "Drafts") != 1 || len(b.messages(t)) != 0 {
+		t.Fatalf("%+v", first)
+	}
+	if err := errors.Join(srv.user.Delete("Drafts"), srv.user.Create("Drafts", nil)); err != nil {
+		t.Fatal(err)
+	}
+	name := local.messages(t)[0]
+	data, err := os.ReadFile(filepath.Join(local.dir, name))
+	if err = errors.Join(err, os.WriteFile(filepath.Join(b.dir, name), data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	again := b.Call("mail.draft", "k", letterTo("bob@example.com"))
+	if diff := cmp.Diff(first, again); diff != "" || srv.count(t, "Drafts") != 0 || len(b.messages(t)) != 0 {
+		t.Errorf("the account has %d, files are %v: %s", srv.count(t, "Drafts"), b.messages(t), diff)
 	}
 }
