@@ -91,3 +91,29 @@ func TestSearch_pagesAreOfTheMailThatArrivedLast(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Without a word of the server, a folder of a usual name is the usual one where such folders are,
+// and not one of that name within others.
+func TestSearch_knowsTheUsualFolders(t *testing.T) {
+	for want, folders := range map[string][]string{
+		"Trash":                {"Customers/Acme/Trash", "Trash"},
+		"INBOX/Trash":          {"Customers/Acme/Trash", "INBOX/Trash"},
+		"[Mail]/Trash":         {"[Mail]/Trash"},
+		"Trash Can/Bin":        {"Trash Can/Bin", "Trash Can/Other"},
+		"Deleted Items":        {"A/Deleted Messages", "Deleted Items"},
+		"INBOX/Deleted Items":  {"A/Trash", "INBOX/Deleted Items"},
+		"Deleted Items/Bin":    {"Deleted Items/Bin"},
+		"Customers/Acme/Trash": {"Customers/Acme/Trash"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			srv := newIMAP(t, folders)
+			for _, folder := range folders {
+				srv.receive(t, folder, "From: a@example.com\nSubject: "+folder+"\n\nx\n")
+			}
+			b := setup(t, srv.account(t, nil))
+			if r := b.Call("mail.search", "", map[string]any{"folder": "trash"}); r.Failed() || r.Metadata["count"] != 1 || !strings.Contains(r.Content, fmt.Sprintf("%q (trash)", want)) {
+				t.Errorf("in the trash is %s", r.Content)
+			}
+		})
+	}
+}
