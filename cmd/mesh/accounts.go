@@ -66,6 +66,6 @@ func mailTransport(s node.SMTP) (*mail.Transport, error) {
 // invitations to events of calendars go by mail.
 type invitations struct{ mail.Inviter }
 
-func (p invitations) Invite(ctx context.Context, env *skill.Env, key string, i calendar.Invitation) (string, error) {
+func (p invitations) Invite(ctx context.Context, env *skill.Env, key string, i calendar.Invitation) (words string, sent bool, err error) {
 	return p.Inviter.Invite(ctx, env, key, mail.Invitation(i))
 }

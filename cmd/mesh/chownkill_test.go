@@ -53,7 +53,7 @@ func TestChownSurvivesKill9(t *testing.T) {
 	for round := range *chownRounds {
 		dir := fresh()
 		p := launch(t, dir, "mesh", nil, "data", "chown", "--data", "data", "local", "ann")
-		from := min(shortest/2, longest) // beside a load the shorter may have taken longer
+		from := min(shortest/2, longest)                                                    // beside a load the shorter may have taken longer
 		moment := time.NewTimer(from + time.Duration(random.Int64N(int64(longest-from)+1))) // the moment is the point
 		select {
 		case <-moment.C:

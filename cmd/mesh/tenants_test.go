@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentmesh/mesh"
 )
@@ -20,6 +22,21 @@ type person struct {
 func (p person) mesh(args ...string) finished {
 	p.t.Helper()
 	return runHere(p.t, map[string]string{"MESH_ADDR": p.grpc, "MESH_TOKEN": p.token}, args...)
+}
+
+// recorded waits until the record has these words of the action: what ended is recorded soon, and
+// who called may know of the end before.
+func (p person) recorded(action string, want ...string) {
+	p.t.Helper()
+	for ctx := timely(p.t); ; time.Sleep(10 * time.Millisecond) {
+		out := p.mesh("audit", "tail", "--action", action).succeeds(p.t)
+		if !slices.ContainsFunc(want, func(words string) bool { return !strings.Contains(out, words) }) {
+			return
+		}
+		if ctx.Err() != nil {
+			p.t.Fatalf("the record has not all of %q: %s", want, out)
+		}
+	}
 }
 
 // upWithTokens starts a mesh for four people of two tenants, whose tokens are hashed by the

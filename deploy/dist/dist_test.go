@@ -48,6 +48,29 @@ func tests(m *testing.M) int {
 	return m.Run()
 }
 
+// The folder to fill is emptied first, and so it is never one that the module is in.
+func TestNothingIsRemovedAboveTheModule(t *testing.T) {
+	top := t.TempDir()
+	root := filepath.Join(top, "src", "mesh")
+	kept := filepath.Join(root, "go.mod")
+	if err := write(kept, []byte("module mesh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	alias := filepath.Join(t.TempDir(), "alias")
+	if err := os.Symlink(top, alias); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{"", ".", "..", "../..", root, top, root + "/.build/..", filepath.Join(alias, "src")} {
+		err := run(t.Context(), root, out, testVersion, nil)
+		if err == nil || !strings.Contains(err.Error(), "has the module in it") {
+			t.Errorf("to %q: %v", out, err)
+		}
+		if _, err := os.Stat(kept); err != nil {
+			t.Fatalf("to %q: %v", out, err)
+		}
+	}
+}
+
 // artifact reads a file of the release whose name has that suffix.
 func artifact(t *testing.T, suffix string) []byte {
 	t.Helper()

@@ -45,8 +45,11 @@ func run(ctx context.Context, root, out, version string, targets []string) error
 	if err != nil {
 		return err
 	}
-	if r.out = out; !filepath.IsAbs(out) {
+	if r.out = filepath.Clean(out); !filepath.IsAbs(out) {
 		r.out = filepath.Join(r.root, out)
+	}
+	if r.within(r.out) {
+		return fmt.Errorf("the folder to fill is %q, which has the module in it and would be emptied; name one of its own with -out, as .build/dist", out)
 	}
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
@@ -81,6 +84,20 @@ func run(ctx context.Context, root, out, version string, targets []string) error
 		}
 	}
 	return r.checksums()
+}
+
+// within reports whether the folder is that of the module or above it, by whatever name.
+func (r *release) within(dir string) bool {
+	there, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	for at, above := r.root, ""; at != above; at, above = filepath.Dir(at), at {
+		if here, err := os.Stat(at); err == nil && os.SameFile(here, there) {
+			return true
+		}
+	}
+	return false
 }
 
 // system makes all that is for one system alone.

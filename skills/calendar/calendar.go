@@ -147,13 +147,11 @@ func (c calendar) requested(ctx context.Context, call *skill.Call, env *skill.En
 	if h == nil {
 		return r, nil
 	}
-	words, err := c.tell(ctx, call, env, h, s, date, methodRequest)
-	r.Metadata["invited"] = err == nil
+	said, err := c.tell(ctx, call, env, h, s, date, methodRequest)
 	if err != nil {
-		words = fmt.Sprintf(" Nobody was invited: %s. Try again with calendar.update --id %s --invite.", mesh.DetailOf(err), r.Metadata["id"])
+		said.words = fmt.Sprintf(" Nobody was invited: %s. Try again with calendar.update --id %s --invite.", mesh.DetailOf(err), r.Metadata["id"])
 	}
-	r.Content += words
-	return r, nil
+	return said.in(r, "invited"), nil
 }
 
 // write writes the event where new ones go, unless that was done before: then where it was.

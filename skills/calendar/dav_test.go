@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentmesh/mesh/rpc/rpctest"
+	"agentmesh/skills/calendar"
 	"agentmesh/skills/calendar/davcal"
 )
 
@@ -39,6 +40,19 @@ END:VEVENT
 // one is an event of those lines.
 func one(uid, lines string) string {
 	return "BEGIN:VEVENT\nUID:" + uid + "@example.com\nDTSTAMP:20261001T000000Z\n" + lines + "END:VEVENT\n"
+}
+
+// put has another program write a file of those lines into the folder.
+func (b *bench) put(t *testing.T, name, lines string) {
+	t.Helper()
+	dir := filepath.Join(b.dir, calendar.Folder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll("BEGIN:VCALENDAR\n"+lines+"END:VCALENDAR\n", "\n", "\r\n")
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // listed are the lines of a list, without numbers, ids and versions; and the ids by the days.
@@ -100,21 +114,34 @@ func TestList_showsEventsOfTheAccount(t *testing.T) {
 	}
 }
 
-// A rule that cannot be followed keeps nobody from the other events.
+// A rule that cannot be followed, or an exception that is none, keeps nobody from the other events.
 func TestList_survivesHostileRules(t *testing.T) {
 	b := setup(t)
-	if err := os.MkdirAll(filepath.Join(b.dir, "calendar"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	for i, rule := range []string{"FREQ=SECONDLY", "FREQ=YEARLY;BYEASTER=1000", "FREQ=DAILY;BYHOUR=1,2,3", "FREQ=MINUTELY;BYMONTH=2;BYMONTHDAY=30"} {
-		text := "BEGIN:VCALENDAR\n" + one(fmt.Sprint(i), "DTSTART:20261201T130000Z\nDTEND:20261201T140000Z\nSUMMARY:x\nRRULE:"+rule+"\n") + "END:VCALENDAR\n"
-		if err := os.WriteFile(filepath.Join(b.dir, "calendar", fmt.Sprintf("%d.ics", i)), []byte(strings.ReplaceAll(text, "\n", "\r\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b.put(t, fmt.Sprintf("%d.ics", i), one(fmt.Sprint(i), "DTSTART:20261201T130000Z\nDTEND:20261201T140000Z\nSUMMARY:x\nRRULE:"+rule+"\n"))
 	}
+	daily := one("d", "DTSTART:20261201T130000Z\nDTEND:20261201T140000Z\nSUMMARY:x\nRRULE:FREQ=DAILY;COUNT=1\n")
+	b.put(t, "exception.ics", daily+one("d", "RECURRENCE-ID:20261201T130000Z\nSUMMARY:without a start\n"))
 	const once = "2026-12-01 (Tue), 14:00 to 15:00 CET: x, repeated"
-	if lines, _ := b.listed(t, "2026-12-01", "2026-12-31"); !slices.Equal(lines, []string{once, once, once, once}) {
+	if lines, _ := b.listed(t, "2026-12-01", "2026-12-31"); !slices.Equal(lines, []string{once, once, once, once, once}) {
 		t.Errorf("listed are %q", lines)
+	}
+}
+
+// Of a series with more dates than are listed it is said, and of no other.
+func TestList_saysThatASeriesIsCut(t *testing.T) {
+	b := setup(t)
+	b.put(t, "d.ics", one("d", "DTSTART:20261201T130000Z\nDTEND:20261201T140000Z\nSUMMARY:Stand-up\nRRULE:FREQ=DAILY\n"))
+	for _, tt := range []struct {
+		to    string
+		dates int
+		cut   bool
+	}{{"2028-01-04", 400, false}, {"2028-01-05", 400, true}} {
+		r := b.call("calendar.list", "", "default", args{"from": "2026-12-01", "to": tt.to})
+		said := strings.Contains(r.Content, "1 events are repeated more often than is listed; name a shorter time to see all dates of them:\n- Stand-up\n")
+		if r.Metadata["count"] != tt.dates || said != tt.cut || r.Metadata["cut"].(int) > 0 != tt.cut {
+			t.Errorf("to %s, %v: %s", tt.to, r.Metadata["cut"], r.Content[:300])
+		}
 	}
 }
 
@@ -239,6 +266,27 @@ func TestUpdate_changesADateOrTheSeries(t *testing.T) {
 	}
 	if got := update("u6", args{"id": series, "delete": true}); !strings.Contains(got, "was deleted") || len(srv.all()) != 0 {
 		t.Errorf("%s; the server has %v", got, srv.all())
+	}
+}
+
+// A series that is moved to another clock has the dates that it had, to the last and no more.
+func TestUpdate_keepsTheLastDateOfASeries(t *testing.T) {
+	for until, want := range map[string]int{"20261203T080000Z": 3, "20261203T225959Z": 3, "20261203T075959Z": 2, "20261202T230000Z": 2, "20261203T090000": 3} {
+		for _, start := range []string{"2026-12-01T17:00", "2026-12-01T05:00", "2026-12-01T00:00"} {
+			b := setup(t)
+			b.put(t, "s.ics", one("s", "DTSTART;TZID=Europe/Oslo:20261201T090000\nDTEND;TZID=Europe/Oslo:20261201T093000\nSUMMARY:x\nRRULE:FREQ=DAILY;UNTIL="+until+";INTERVAL=1\n"))
+			lines, ids := b.listed(t, "2026-12-01", "2026-12-09")
+			if len(lines) != want {
+				t.Fatalf("until %s there are %q", until, lines)
+			}
+			id, _, _ := strings.Cut(ids["2026-12-01"], "@")
+			if r := b.call("calendar.update", "u", "default", args{"id": id, "start": start}); r.Failed() {
+				t.Fatal(r.Content)
+			}
+			if lines, _ := b.listed(t, "2026-12-01", "2026-12-09"); len(lines) != want || !strings.Contains(lines[want-1], start[11:]) {
+				t.Errorf("until %s and moved to %s there are %q", until, start, lines)
+			}
+		}
 	}
 }
 

@@ -34,14 +34,16 @@ type davServer struct {
 	calendars []caldav.Calendar
 	objects   map[string]string // by path, as they were written
 	after     func(r *http.Request) (cut bool)
-	schedules bool // says that it sends invitations
+	user      string   // who logs in
+	schedules bool     // says that it sends invitations
+	addresses []string // of the user
 }
 
 const home = "/ann/calendars/"
 
 func newDAV(t *testing.T, calendars ...string) *davServer {
 	t.Helper()
-	s := &davServer{objects: map[string]string{}, roots: x509.NewCertPool()}
+	s := &davServer{user: "ann@example.com", objects: map[string]string{}, roots: x509.NewCertPool()}
 	for _, name := range calendars {
 		s.calendars = append(s.calendars, caldav.Calendar{Path: home + strings.ToLower(name) + "/", Name: name})
 	}
@@ -57,12 +59,18 @@ func newDAV(t *testing.T, calendars ...string) *davServer {
 // guard asks for the password, and breaks connections after what was carried out.
 func (s *davServer) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "ann@example.com" || password != "s3cret-pw" {
+		if user, password, _ := r.BasicAuth(); user != s.user || password != "s3cret-pw" {
 			http.Error(w, "no such password: "+password, http.StatusUnauthorized)
 			return
 		}
 		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, r)
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.URL.Path == "/ann/" && bytes.Contains(body, []byte("calendar-user-address-set")) { // which the library does not know
+			s.tellAddresses(rec)
+		} else {
+			h.ServeHTTP(rec, r)
+		}
 		s.mu.Lock()
 		after, schedules := s.after, s.schedules
 		s.mu.Unlock()
@@ -80,10 +88,22 @@ func (s *davServer) guard(h http.Handler) http.Handler {
 	})
 }
 
+func (s *davServer) tellAddresses(w http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.WriteHeader(http.StatusMultiStatus)
+	var hrefs strings.Builder
+	for _, a := range s.addresses {
+		fmt.Fprintf(&hrefs, "<D:href>%s</D:href>", a)
+	}
+	_, _ = fmt.Fprintf(w, `<D:multistatus xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><D:response><D:href>/ann/</D:href><D:propstat><D:prop>`+
+		`<C:calendar-user-address-set>%s</C:calendar-user-address-set></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>`, &hrefs)
+}
+
 // account returns one for what the users of the default tenant share.
 func (s *davServer) account(t *testing.T, change ...func(*davcal.Settings)) calendar.Option {
 	t.Helper()
-	c := davcal.Settings{URL: s.url, User: "ann@example.com", Password: "s3cret-pw", Roots: s.roots, Timeout: 10 * time.Second}
+	c := davcal.Settings{URL: s.url, User: s.user, Password: "s3cret-pw", Roots: s.roots, Timeout: 10 * time.Second}
 	for _, f := range change {
 		f(&c)
 	}

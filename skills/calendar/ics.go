@@ -131,30 +131,37 @@ func addressOf(p ical.Prop) string {
 // decode reads what anybody may have written. The decoder panics at some of
 // what is no calendar, as at "0;0="; that is an error of the file.
 func decode(data []byte, loc *time.Location) (cal *ical.Calendar, ev *ical.Event, e *event, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("no calendar: %v", p)
-		}
-	}()
+	defer caught(&err)
 	if cal, err = ical.NewDecoder(bytes.NewReader(data)).Decode(); err != nil {
 		return nil, nil, nil, err
 	}
-	ev = masterOf(cal)
-	if ev == nil || ev.Props.Get(ical.PropDateTimeStart) == nil {
-		return nil, nil, nil, errors.New("no event with a start")
+	if ev = masterOf(cal); ev == nil {
+		return nil, nil, nil, errors.New("no event")
 	}
 	e, err = understand(ev, loc)
 	return cal, ev, e, err
 }
 
+// caught makes a panic of the library the error of what it was given.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("no calendar: %v", p)
+	}
+}
+
+// understand reads one event, or one exception, of which anybody may have written each.
 func understand(ev *ical.Event, loc *time.Location) (e *event, err error) {
-	e = &event{allDay: ev.Props.Get(ical.PropDateTimeStart).ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil || ev.Props.Get(ical.PropRecurrenceDates) != nil}
+	start := ev.Props.Get(ical.PropDateTimeStart)
+	if start == nil {
+		return nil, errors.New("no start")
+	}
+	e = &event{allDay: start.ValueType() == ical.ValueDate, repeats: ev.Props.Get(ical.PropRecurrenceRule) != nil || ev.Props.Get(ical.PropRecurrenceDates) != nil}
 	in := loc
 	if e.allDay { // days have no zone, and not all of them a midnight
 		in = time.UTC
 	}
 	if e.start, err = ev.DateTimeStart(in); err != nil {
-		return nil, zoned(ev.Props.Get(ical.PropDateTimeStart), err)
+		return nil, zoned(start, err)
 	}
 	if e.end, err = ev.DateTimeEnd(in); err != nil {
 		return nil, zoned(ev.Props.Get(ical.PropDateTimeEnd), err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/emersion/go-ical"
 
@@ -34,8 +35,9 @@ type Invitation struct {
 type Post interface {
 	// Sender is the address from which mail of the user of env goes out, "" if none does.
 	Sender(env *skill.Env) string
-	// Invite sends the invitation, once per key, and returns what became of it in words.
-	Invite(ctx context.Context, env *skill.Env, key string, i Invitation) (string, error)
+	// Invite sends the invitation, once per key, and returns what became of it in words, and whether
+	// it certainly went out.
+	Invite(ctx context.Context, env *skill.Env, key string, i Invitation) (words string, sent bool, err error)
 }
 
 // WithPost has invitations sent by mail where a calendar server does not send them itself. By
@@ -46,6 +48,7 @@ func WithPost(p Post) Option { return func(c *calendar) { c.post = p } }
 type host struct {
 	address  string // the organizer
 	byServer bool   // the calendar server tells everybody, of changes too
+	onServer bool   // the event is on a calendar server, which is to tell nobody
 }
 
 // host returns who invites to events of the place; nil if the call wants nobody invited.
@@ -54,22 +57,27 @@ func (c calendar) host(ctx context.Context, call *skill.Call, env *skill.Env, at
 	if !invite || err != nil {
 		return nil, err
 	}
-	if s, ok := at.(server); ok && strings.Contains(s.User(), "@") {
-		schedules, err := s.Schedules(ctx)
+	s, onServer := at.(server)
+	if onServer {
+		address, err := s.Inviter(ctx)
 		if err != nil {
 			return nil, mesh.Wrap(call.Skill, err)
 		}
-		if schedules {
-			return &host{address: s.User(), byServer: true}, nil
+		if address != "" {
+			return &host{address: address, byServer: true}, nil
 		}
 	}
 	if c.post != nil {
 		if address := c.post.Sender(env); address != "" {
-			return &host{address: address}, nil
+			return &host{address: address, onServer: onServer}, nil
 		}
 	}
 	return nil, mesh.Errorf(mesh.Precondition, call.Skill, "There is no mail server by which invitations could be sent; leave out --invite, or tell the operator of the mesh")
 }
+
+// paramAgent says of an attendee who sends invitations: the server, unless it is CLIENT (RFC 6638
+// §7.1). It is for the server alone.
+const paramAgent = "SCHEDULE-AGENT"
 
 // organize makes the host the organizer of the event. Who is invited by another one cannot invite.
 func (h *host) organize(ev *ical.Event, call *skill.Call) error {
@@ -91,31 +99,49 @@ func (h *host) organize(ev *ical.Event, call *skill.Call) error {
 			p.Params.Set(ical.ParamParticipationStatus, "NEEDS-ACTION")
 			p.Params.Set(ical.ParamRSVP, "TRUE")
 		}
+		p.Params.Del(paramAgent)
+		if h.onServer {
+			p.Params.Set(paramAgent, "CLIENT")
+		}
 		ev.Props[ical.PropAttendee][i] = p
 	}
 	return nil
 }
 
-// tell sends what the method says of the event, or of one of its dates, and returns what became of
-// that in words.
-func (c calendar) tell(ctx context.Context, call *skill.Call, env *skill.Env, h *host, s *series, date, method string) (string, error) {
+// An outcome is what became of telling those who take part. The zero value is that nothing did.
+type outcome struct {
+	words string
+	sure  bool // they are told
+}
+
+// in adds the outcome to the result, under that name.
+func (o outcome) in(r *skill.Result, name string) *skill.Result {
+	if o.words != "" {
+		r.Content += o.words
+		r.Metadata[name] = o.sure
+	}
+	return r
+}
+
+// tell sends what the method says of the event, or of one of its dates.
+func (c calendar) tell(ctx context.Context, call *skill.Call, env *skill.Env, h *host, s *series, date, method string) (outcome, error) {
 	if h.byServer {
-		return " The calendar server tells the attendees.", nil
+		return outcome{" The calendar server tells the attendees.", true}, nil
 	}
 	ev, e := s.master, s.event
 	if date != "" {
 		var err error
 		if ev, e, err = s.at(date); err != nil {
-			return "", err
+			return outcome{}, err
 		}
 	}
 	to := slices.DeleteFunc(slices.Clone(e.attendees), func(a string) bool { return strings.EqualFold(a, h.address) })
 	if len(to) == 0 {
-		return "", mesh.Errorf(mesh.Precondition, call.Skill, "The event %q has no attendees to invite; name them with --attendees", e.title)
+		return outcome{}, mesh.Errorf(mesh.Precondition, call.Skill, "The event %q has no attendees to invite; name them with --attendees", e.title)
 	}
-	data, err := s.message(ev, date, method, h, call)
+	data, err := s.message(ev, date, method, h, call, env.Now())
 	if err != nil {
-		return "", mesh.Errorf(mesh.Precondition, call.Skill, "The event was written by another program in a way that cannot be sent: %w", err)
+		return outcome{}, mesh.Errorf(mesh.Precondition, call.Skill, "The event was written by another program in a way that cannot be sent: %w", err)
 	}
 	subject, text := "Invitation: ", "You are invited to"
 	if method == methodCancel {
@@ -128,19 +154,20 @@ func (c calendar) tell(ctx context.Context, call *skill.Call, env *skill.Env, h 
 	if e.description != "" {
 		text += "\n\n" + e.description
 	}
-	words, err := c.post.Invite(ctx, env, call.Key+"/"+method, Invitation{Method: method, To: to, Subject: mesh.Clip(subject+e.title, maxSubject), Text: text, Data: data})
-	return " " + words, err
+	words, sent, err := c.post.Invite(ctx, env, call.Key+"/"+method, Invitation{Method: method, To: to, Subject: mesh.Clip(subject+e.title, maxSubject), Text: text, Data: data})
+	return outcome{" " + words, sent}, err
 }
 
 // maxSubject is how many bytes of an event's title are the subject of a mail.
 const maxSubject = 400
 
 // message is the event as it is sent: without what only this program reads.
-func (s *series) message(ev *ical.Event, date, method string, h *host, call *skill.Call) ([]byte, error) {
+func (s *series) message(ev *ical.Event, date, method string, h *host, call *skill.Call, now time.Time) ([]byte, error) {
 	cal := ical.NewCalendar()
 	cal.Props.SetText(ical.PropVersion, "2.0")
 	cal.Props.SetText(ical.PropProductID, product)
 	cal.Props.SetText(ical.PropMethod, method)
+	sent := host{address: h.address}
 	for _, child := range s.cal.Children {
 		one := *child
 		if child.Name == ical.CompEvent {
@@ -150,10 +177,12 @@ func (s *series) message(ev *ical.Event, date, method string, h *host, call *ski
 			one.Props = maps.Clone(child.Props)
 			one.Props[ical.PropAttendee] = slices.Clone(child.Props[ical.PropAttendee])
 			one.Props.Del(propKey)
-			if err := h.organize(&ical.Event{Component: &one}, call); err != nil {
+			said := &ical.Event{Component: &one}
+			if err := sent.organize(said, call); err != nil {
 				return nil, err
 			}
-			if method == methodCancel {
+			if method == methodCancel { // which is not the change yet that it tells of
+				revise(said, now)
 				one.Props.SetText(ical.PropStatus, string(ical.EventCancelled))
 			}
 		} else if child.Name != ical.CompTimezone {

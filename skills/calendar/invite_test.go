@@ -3,6 +3,7 @@ package calendar_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,20 +21,24 @@ type mailbag struct {
 	mu   sync.Mutex
 	sent map[string]calendar.Invitation
 	fail error
+	lost bool // nobody knows whether it was sent
 }
 
 func (m *mailbag) Sender(*skill.Env) string { return "ann@example.com" }
 
-func (m *mailbag) Invite(_ context.Context, _ *skill.Env, key string, i calendar.Invitation) (string, error) {
+func (m *mailbag) Invite(_ context.Context, _ *skill.Env, key string, i calendar.Invitation) (string, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
-		return "", m.fail
+		return "", false, m.fail
 	}
 	if _, ok := m.sent[key]; !ok {
 		m.sent[key] = i
 	}
-	return "They were told.", nil
+	if m.lost {
+		return "It is unknown whether they were told.", false, nil
+	}
+	return "They were told.", true, nil
 }
 
 // take returns what was sent under the key, as other programs read it.
@@ -88,7 +93,7 @@ func TestInvite_tellsOfAnEventByMail(t *testing.T) {
 		t.Errorf("the change is sent as\n%v", moved.Props)
 	}
 	b.update("k3", r, args{"delete": true, "invite": true})
-	if over, ev := bag.take(t, "k3/CANCEL"); over.Subject != "Cancelled: Review" || ev.Props.Get(ical.PropStatus).Value != "CANCELLED" {
+	if over, ev := bag.take(t, "k3/CANCEL"); ev.Props.Get(ical.PropSequence).Value != "2" || over.Subject != "Cancelled: Review" || ev.Props.Get(ical.PropStatus).Value != "CANCELLED" {
 		t.Errorf("the end is sent as %+v", over)
 	}
 	if r := b.call("calendar.update", "k3", "default", args{"id": id, "delete": true, "invite": true}); r.Failed() || len(bag.sent) != 3 {
@@ -122,6 +127,28 @@ func TestInvite_saysWhoWasNotTold(t *testing.T) {
 	}
 }
 
+// What became of telling them is said, of an invitation, of the end of an event and of one of its dates; and what
+// nobody knows is not said to be so.
+func TestInvite_saysWhetherTheyWereTold(t *testing.T) {
+	bag := &mailbag{sent: map[string]calendar.Invitation{}}
+	folder, account := setup(t, calendar.WithPost(bag)), setup(t, newDAV(t, "Work").account(t), calendar.WithPost(bag))
+	for i, b := range []*bench{folder, account, folder, account} {
+		lost := i > 1
+		bag.lost = lost
+		words, key := map[bool]string{false: " They were told.", true: " It is unknown whether they were told."}[lost], fmt.Sprint(lost)
+		r := b.create(t, key, args{"title": "Review", "start": "2026-12-01T14:00", "repeat": "daily", "attendees": []any{"bob@example.com"}, "invite": true})
+		if r.Metadata["invited"] != !lost || !strings.HasSuffix(r.Content, words) {
+			t.Errorf("invited, %+v", r)
+		}
+		for _, of := range []string{"@20261202T130000Z", ""} {
+			r := b.update(key+of, r, args{"id": r.Metadata["id"].(string) + of, "delete": true, "invite": true})
+			if r.Failed() || r.Metadata["told"] != !lost || !strings.HasSuffix(r.Content, words) {
+				t.Errorf("cancelled, %+v", r)
+			}
+		}
+	}
+}
+
 // A server that invites does so, as the user of the account; one date of a series is told of alone.
 func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 	bag := &mailbag{sent: map[string]calendar.Invitation{}}
@@ -132,7 +159,7 @@ func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 	if r := b.call("calendar.update", "k1", "default", args{"id": ids["2026-12-07"], "delete": true, "invite": true}); r.Failed() {
 		t.Fatal(r.Content)
 	}
-	if _, ev := bag.take(t, "k1/CANCEL"); ev.Props.Get(ical.PropRecurrenceID) == nil || ev.Props.Get(ical.PropRecurrenceRule) != nil {
+	if _, ev := bag.take(t, "k1/CANCEL"); ev.Props.Get(ical.PropDateTimeStamp).Value != "20261120T150000Z" || ev.Props.Get(ical.PropRecurrenceID) == nil || ev.Props.Get(ical.PropRecurrenceRule) != nil {
 		t.Errorf("the whole series is cancelled: %v", ev.Props)
 	}
 	srv.set(func() { srv.schedules = true })
@@ -151,6 +178,39 @@ func TestInvite_leavesItToAServerThatInvites(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Nobody is invited twice, whatever the user is called who logs in: the server invites as the
+// address that it knows, and is told not to where it knows none and mail goes out.
+func TestInvite_isBySomebodyOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		user, want string
+		addresses  []string
+		mails      int
+	}{
+		"the server knows the address":   {"ann", "ORGANIZER:mailto:ann@work.example", []string{"/ann/", "MAILTO:ann@work.example", "mailto:a@work.example"}, 0},
+		"it knows the login":             {"a@work.example", "ORGANIZER:mailto:a@work.example", []string{"mailto:ann@work.example", "mailto:A@work.example"}, 0},
+		"it says none, and the login is": {"ann@example.com", "ORGANIZER:mailto:ann@example.com", []string{"/ann/"}, 0},
+		"it says none":                   {"ann", "SCHEDULE-AGENT=CLIENT", []string{"/ann/"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bag := &mailbag{sent: map[string]calendar.Invitation{}}
+			srv := newDAV(t, "Work")
+			srv.user, srv.schedules, srv.addresses = tt.user, true, tt.addresses
+			b := setup(t, srv.account(t), calendar.WithPost(bag))
+			b.create(t, "k1", args{"title": "Review", "start": "2026-12-01T14:00", "attendees": []any{"bob@example.com"}, "invite": true})
+			if text := unfold(srv.all()[0]); !strings.Contains(text, tt.want) || strings.Contains(text, "CLIENT") != (tt.mails > 0) || len(bag.sent) != tt.mails {
+				t.Errorf("mails are %v, the server has\n%s", bag.sent, text)
+			}
+			for _, i := range bag.sent {
+				if strings.Contains(unfold(string(i.Data)), "SCHEDULE-AGENT") {
+					t.Errorf("sent is\n%s", i.Data)
+				}
+			}
+		})
+	}
+}
+
+func unfold(text string) string { return strings.ReplaceAll(text, "\r\n ", "") }
 
 // mapped returns the ids of the lines that have the word.
 func mapped(list, word string) (ids []string) {

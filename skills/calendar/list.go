@@ -32,7 +32,7 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 		return nil, err
 	}
 	var found []*event
-	var unread []string
+	var unread, cut []string
 	for _, at := range c.places(env) {
 		objects, not, err := at.within(ctx, env, from, to)
 		if err != nil {
@@ -49,7 +49,11 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 				env.Logger.WarnContext(ctx, "calendar file skipped", "file", o.Name, "err", err)
 				continue
 			}
-			found = append(found, s.between(from, to)...)
+			events, more := s.between(from, to)
+			found = append(found, events...)
+			if more {
+				cut = append(cut, mesh.Clip(s.event.title, maxShown))
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b *event) int {
@@ -59,7 +63,12 @@ func (c calendar) list(ctx context.Context, call *skill.Call, env *skill.Env) (*
 	for _, e := range found[:cap(named)] {
 		named = append(named, map[string]any{"id": e.id, "name": e.title})
 	}
-	return &skill.Result{Content: report(found, page, from, to, unreadable(unread)), Metadata: map[string]any{"count": len(found), "unread": len(unread), "found": named}}, nil
+	return &skill.Result{
+		Content: report(found, page, from, to,
+			some("%d files of the calendar cannot be read, and events in them are not listed:", unread),
+			some("%d events are repeated more often than is listed; name a shorter time to see all dates of them:", cut)),
+		Metadata: map[string]any{"count": len(found), "unread": len(unread), "cut": len(cut), "found": named},
+	}, nil
 }
 
 func (c calendar) folder(env *skill.Env) string {
@@ -107,14 +116,14 @@ func span(call *skill.Call, now time.Time) (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-func report(events []*event, page flags.Page, from, to time.Time, note string) string {
+func report(events []*event, page flags.Page, from, to time.Time, notes ...string) string {
 	const layout = "2006-01-02 15:04"
 	when := "from " + from.Format(layout) + " to " + to.Format(layout)
 	head := fmt.Sprintf("Events %s: %d", when, len(events))
 	if len(events) == 0 {
 		head = "No events found " + when + "."
 	}
-	return page.Of(len(events), func(i int) string { return fmt.Sprintf("%d. %s", i+1, events[i].line()) }).Under(head, note)
+	return page.Of(len(events), func(i int) string { return fmt.Sprintf("%d. %s", i+1, events[i].line()) }).Under(head, notes...)
 }
 
 func (e *event) line() string {
@@ -131,18 +140,17 @@ func (e *event) line() string {
 	return text + fmt.Sprintf(" [id %s, version %s]", e.id, e.version)
 }
 
-// unreadable tells of the files that cannot be read, of which it names a few;
-// the log has all of them.
-func unreadable(files []string) string {
+// some names a few of them below the head, which takes how many there are; "" if there are none.
+func some(head string, of []string) string {
 	const named = 5
-	if len(files) == 0 {
+	if len(of) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d files of the calendar cannot be read, and events in them are not listed:", len(files))
-	for _, f := range files[:min(named, len(files))] {
-		text += "\n- " + quote.Line(f)
+	text := fmt.Sprintf(head, len(of))
+	for _, one := range of[:min(named, len(of))] {
+		text += "\n- " + quote.Line(one)
 	}
-	if more := len(files) - named; more > 0 {
+	if more := len(of) - named; more > 0 {
 		text += fmt.Sprintf("\n- and %d more", more)
 	}
 	return text

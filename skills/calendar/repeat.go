@@ -3,6 +3,7 @@ package calendar
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -58,6 +59,32 @@ func (e *event) setRule(call *skill.Call) error {
 	return e.checkRule(call)
 }
 
+// moment is how a rule says up to when it goes, if that is no day.
+var moment = regexp.MustCompile(`UNTIL=(\d{8}T\d{6})(Z?)`)
+
+// moveUntil has a rule, whose dates are at the clock of start, end on the same date at the other clock.
+func moveUntil(rule string, start time.Time, clock func(time.Time) time.Time) string {
+	m := moment.FindStringSubmatch(rule)
+	if m == nil {
+		return rule
+	}
+	zone := start.Location()
+	in := zone
+	if m[2] != "" {
+		in = time.UTC
+	}
+	until, err := time.ParseInLocation(localForm, m[1], in)
+	if err != nil {
+		return rule
+	}
+	until = until.In(zone)
+	last := time.Date(until.Year(), until.Month(), until.Day(), start.Hour(), start.Minute(), start.Second(), 0, zone)
+	if last.After(until) { // and so that day has none
+		last = last.AddDate(0, 0, -1)
+	}
+	return strings.Replace(rule, m[0], "UNTIL="+clock(last).In(in).Format(localForm)+m[2], 1)
+}
+
 // followed reports whether the rule has one date a day at most, and no clock of its own.
 func followed(o *rrule.ROption) bool {
 	return o.Freq <= rrule.DAILY && len(o.Byhour)+len(o.Byminute)+len(o.Bysecond) == 0
@@ -71,7 +98,7 @@ func (e *event) checkRule(call *skill.Call) error {
 		return err
 	}
 	s := &series{cal: ical.NewCalendar(), master: ev, event: e, loc: e.start.Location()}
-	dates, err := s.dates(e.start, e.start.Add(time.Second))
+	dates, _, err := s.dates(e.start, e.start.Add(time.Second))
 	for _, at := range dates {
 		if s.on(at).start.Equal(e.start) {
 			return nil

@@ -56,9 +56,9 @@ func masterOf(cal *ical.Calendar) *ical.Event {
 	return &events[max(0, at)]
 }
 
-// between returns what the object has from..to; of a series each date. One whose rule cannot be
-// followed is there once, at its first time.
-func (s *series) between(from, to time.Time) (found []*event) {
+// between returns what the object has from..to; of a series each date, or the first ones and that
+// there are more. One whose rule cannot be followed is there once, at its first time.
+func (s *series) between(from, to time.Time) (found []*event, more bool) {
 	add := func(e *event) {
 		if !e.deleted && e.start.Before(to) && e.end.After(from) {
 			found = append(found, e)
@@ -75,27 +75,27 @@ func (s *series) between(from, to time.Time) (found []*event) {
 			add(e)
 		}
 	}
-	dates, err := s.dates(from, to)
+	dates, more, err := s.dates(from, to)
 	if err != nil || !s.event.repeats {
 		add(s.event)
-		return found
+		return found, false
 	}
 	for _, at := range dates {
 		if !apart[at.Unix()] {
 			add(s.on(at))
 		}
 	}
-	return found
+	return found, more
 }
 
 // exception returns what an exception is understood as, and the date that it is of.
-func (s *series) exception(x *ical.Event) (*event, time.Time, error) {
-	e, err := understand(x, s.loc)
-	if err != nil {
+func (s *series) exception(x *ical.Event) (e *event, at time.Time, err error) {
+	defer caught(&err)
+	if e, err = understand(x, s.loc); err != nil {
 		return nil, time.Time{}, err
 	}
 	p := x.Props.Get(ical.PropRecurrenceID)
-	at, err := p.DateTime(s.zone())
+	at, err = p.DateTime(s.zone())
 	e.id, e.version, e.repeats = s.event.id+mark+dateOf(at, p.ValueType() == ical.ValueDate), s.event.version, true
 	return e, at, err
 }
@@ -162,31 +162,31 @@ func (s *series) on(at time.Time) *event {
 	return &e
 }
 
-// dates are those of the series whose events touch from..to. The error says that its rule cannot
+// dates are those of the series whose events touch from..to, the first [maxDates] if there are more. The error says that its rule cannot
 // be followed: the library panics at some of what is no rule, as at BYEASTER=1000.
-func (s *series) dates(from, to time.Time) (dates []time.Time, err error) {
+func (s *series) dates(from, to time.Time) (dates []time.Time, more bool, err error) {
 	const op = "calendar.dates"
 	defer func() {
 		if p := recover(); p != nil {
-			dates, err = nil, mesh.Errorf(mesh.Invalid, op, "its rule is none: %v", p)
+			dates, more, err = nil, false, mesh.Errorf(mesh.Invalid, op, "its rule is none: %v", p)
 		}
 	}()
 	set, err := s.rule()
 	if set == nil || err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	lasts := s.event.end.Sub(s.event.start) + day // a day of a zone may begin half a day earlier elsewhere
 	next := set.Iterator()
 	for range maxSteps {
-		at, more := next()
-		if !more || at.After(to.Add(day)) || len(dates) == maxDates {
-			return dates, nil
+		at, is := next()
+		if !is || at.After(to.Add(day)) || len(dates) == maxDates {
+			return dates, is && s.on(at).start.Before(to), nil
 		}
 		if at.Add(lasts).After(from) {
 			dates = append(dates, at)
 		}
 	}
-	return nil, mesh.Errorf(mesh.Invalid, op, "it is repeated too often")
+	return nil, false, mesh.Errorf(mesh.Invalid, op, "it is repeated too often")
 }
 
 // rule is by what the event is repeated; nil if it is not. Rules with many dates a day are refused:
@@ -257,7 +257,7 @@ func (s *series) at(date string) (*ical.Event, *event, error) {
 	if err != nil || !s.event.repeats {
 		return nil, nil, s.noDate(date)
 	}
-	dates, err := s.dates(when, when.Add(time.Second))
+	dates, _, err := s.dates(when, when.Add(time.Second))
 	if err != nil {
 		return nil, nil, mesh.Errorf(mesh.Precondition, "calendar.at", "The event %q is repeated by a rule that is not followed here; change it with a calendar program: %w", s.event.title, err)
 	}
@@ -331,6 +331,9 @@ func (s *series) move() error {
 		if at, err := x.Props.Get(ical.PropRecurrenceID).DateTime(zone); err == nil {
 			s.put(x, ical.PropRecurrenceID, clock(at), start)
 		}
+	}
+	if rule := props.Get(ical.PropRecurrenceRule); rule != nil {
+		rule.Value = moveUntil(rule.Value, before.In(zone), clock)
 	}
 	s.put(s.master, ical.PropDateTimeEnd, s.event.end, start)
 	s.put(s.master, ical.PropDateTimeStart, now, start)

@@ -91,14 +91,14 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 		return nil, err
 	}
 	if done {
-		return w.result(ctx, s, file, what)
+		return w.result(ctx, s, file, what, outcome{})
 	}
 	if err := w.claim(s.master, call, w.env, w.key, w.name); err != nil {
 		return nil, err
 	}
-	told := ""
+	var said outcome
 	if w.remove && w.host != nil { // before it is gone: a repeated call could not tell of it
-		if told, err = w.tell(ctx, call, w.env, w.host, s, w.date, methodCancel); err != nil {
+		if said, err = w.tell(ctx, call, w.env, w.host, s, w.date, methodCancel); err != nil {
 			return nil, mesh.Wrap(call.Skill, err)
 		}
 		if s, err = seriesOf(o, w.env.Now().Location()); err != nil { // telling looks at a date
@@ -110,9 +110,7 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 			if err != nil {
 				return nil, mesh.Wrap(call.Skill, err)
 			}
-			r := s.event.result(file, what)
-			r.Content += told
-			return r, nil
+			return w.result(ctx, s, file, what, said)
 		}
 	}
 	data, err := w.changed(s)
@@ -128,14 +126,15 @@ func (w *work) do(ctx context.Context) (*skill.Result, error) {
 	if err != nil {
 		return nil, mesh.Errorf(mesh.Unavailable, call.Skill, "The event in the calendar cannot be read back; check %s: %w", shown, err)
 	}
-	return w.result(ctx, s, file, what)
+	return w.result(ctx, s, file, what, said)
 }
 
-// result tells what became of the event, after who takes part was told of what is new.
-func (w *work) result(ctx context.Context, s *series, file, what string) (*skill.Result, error) {
+// result tells what became of the event, after who takes part was told of what is new; of its end
+// they were told before, as said.
+func (w *work) result(ctx context.Context, s *series, file, what string, said outcome) (*skill.Result, error) {
 	r := s.told(w.date).result(file, what)
 	if w.remove {
-		return r, nil
+		return said.in(r, "told"), nil
 	}
 	return w.requested(ctx, w.call, w.env, w.host, s, w.date, r)
 }
@@ -319,15 +318,7 @@ func (e *event) setTimes(call *skill.Call) error {
 
 // stamp makes a new version of the event.
 func stamp(cal *ical.Calendar, ev *ical.Event, file, key string, now time.Time) {
-	sequence := 0
-	if p := ev.Props.Get(ical.PropSequence); p != nil {
-		sequence, _ = p.Int() // what is no number counts as none
-	}
-	p := ical.NewProp(ical.PropSequence)
-	p.Value = strconv.Itoa(max(0, sequence) + 1)
-	ev.Props.Set(p)
-	ev.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
-	ev.Props.SetDateTime(ical.PropLastModified, now.UTC())
+	revise(ev, now)
 	keys := append(slices.Clone(ev.Props[propKey]), ical.Prop{Name: propKey, Params: ical.Params{}, Value: key})
 	ev.Props[propKey] = keys[max(0, len(keys)-maxKeys):]
 	if ev.Props.Get(ical.PropUID) == nil {
@@ -338,4 +329,17 @@ func stamp(cal *ical.Calendar, ev *ical.Event, file, key string, now time.Time) 
 			cal.Props.SetText(name, text)
 		}
 	}
+}
+
+// revise makes the event later than what was told of it before.
+func revise(ev *ical.Event, now time.Time) {
+	sequence := 0
+	if p := ev.Props.Get(ical.PropSequence); p != nil {
+		sequence, _ = p.Int() // what is no number counts as none
+	}
+	p := ical.NewProp(ical.PropSequence)
+	p.Value = strconv.Itoa(max(0, sequence) + 1)
+	ev.Props.Set(p)
+	ev.Props.SetDateTime(ical.PropDateTimeStamp, now.UTC())
+	ev.Props.SetDateTime(ical.PropLastModified, now.UTC())
 }

@@ -51,14 +51,14 @@ func (i Inviter) Sender(env *skill.Env) string {
 	return ""
 }
 
-// Invite sends the invitation, once per key, and returns what became of it in words. Errors are
-// those of mail.send.
-func (i Inviter) Invite(ctx context.Context, env *skill.Env, key string, v Invitation) (string, error) {
+// Invite sends the invitation, once per key, and returns what became of it in words, and whether a
+// mail server certainly took it. Errors are those of mail.send.
+func (i Inviter) Invite(ctx context.Context, env *skill.Env, key string, v Invitation) (words string, sent bool, err error) {
 	const op = "mail.Invite"
 	owner := i.owner(env)
 	t := i.post.carrier(owner)
 	if t == nil {
-		return "", mesh.Errorf(mesh.Precondition, op, "There is no mail server; nothing was sent")
+		return "", false, mesh.Errorf(mesh.Precondition, op, "There is no mail server; nothing was sent")
 	}
 	d := &draft{subject: v.Subject, body: v.Text, event: &v}
 	for _, address := range v.To {
@@ -71,7 +71,7 @@ func (i Inviter) Invite(ctx context.Context, env *skill.Env, key string, v Invit
 	}
 	unlock, err := m.ledger.Lock(ctx, m.id)
 	if err != nil {
-		return "", mesh.Wrap(op, err)
+		return "", false, mesh.Wrap(op, err)
 	}
 	defer unlock()
 	r, err := i.post.again(ctx, env, m)
@@ -81,9 +81,9 @@ func (i Inviter) Invite(ctx context.Context, env *skill.Env, key string, v Invit
 		}
 	}
 	if err != nil {
-		return "", mesh.Wrap(op, err)
+		return "", false, mesh.Wrap(op, err)
 	}
-	return r.Content, nil
+	return r.Content, !r.Failed(), nil
 }
 
 // invite writes a message that has the event beside its text, for programs to take.

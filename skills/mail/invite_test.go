@@ -2,6 +2,7 @@ package mail_test
 
 import (
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ func TestInvite_sendsTheEventBesideItsText(t *testing.T) {
 	}
 	const event = "BEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nEND:VCALENDAR\r\n"
 	for range 2 {
-		words, err := i.Invite(t.Context(), env, "k", meshmail.Invitation{Method: "REQUEST", To: []string{"bob@example.com"}, Subject: "Invitation: Review", Text: "You are invited.", Data: []byte(event)})
-		if err != nil || !strings.Contains(words, `The email "Invitation: Review" to bob@example.com was accepted by the mail server`) {
+		words, sent, err := i.Invite(t.Context(), env, "k", meshmail.Invitation{Method: "REQUEST", To: []string{"bob@example.com"}, Subject: "Invitation: Review", Text: "You are invited.", Data: []byte(event)})
+		if err != nil || !sent || !strings.Contains(words, `The email "Invitation: Review" to bob@example.com was accepted by the mail server`) {
 			t.Fatalf("%q, %v", words, err)
 		}
 	}
@@ -49,7 +50,21 @@ func TestInvite_sendsTheEventBesideItsText(t *testing.T) {
 	if len(kinds) != 2 || kinds[0] != "text/plain  You are invited." || kinds[1] != "text/calendar REQUEST "+strings.TrimSpace(event) {
 		t.Errorf("its parts are %q", kinds)
 	}
-	if _, err := meshmail.NewInviter(dir, true).Invite(t.Context(), env, "k2", meshmail.Invitation{}); err == nil {
+	if _, _, err := meshmail.NewInviter(dir, true).Invite(t.Context(), env, "k2", meshmail.Invitation{}); err == nil {
 		t.Error("without a mail server it was sent")
+	}
+}
+
+// An invitation that was given away without an answer is not said to be sent, also when it is repeated.
+func TestInvite_saysWhatIsUnknown(t *testing.T) {
+	srv := newServer(t)
+	srv.set(func() { srv.cut = true })
+	i := meshmail.NewInviter(t.TempDir(), true, srv.transport(t))
+	env := &skill.Env{Tenant: "default", User: "ann", Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	for range 2 {
+		words, sent, err := i.Invite(t.Context(), env, "k", meshmail.Invitation{Method: "REQUEST", To: []string{"bob@example.com"}, Subject: "Invitation: Review"})
+		if err != nil || sent || !strings.Contains(words, "It is unknown whether the email") {
+			t.Errorf("%q, sent %v: %v", words, sent, err)
+		}
 	}
 }

@@ -103,9 +103,6 @@ func thisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// User returns who logs in.
-func (a *Account) User() string { return a.settings.User }
-
 // Get returns the object of that name. The error is NotFound if there is none; others are those of
 // all calls: Denied for a user, password or right that the server does not accept, Precondition for
 // an address that is no calendar's, Unavailable.

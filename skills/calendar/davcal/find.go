@@ -37,6 +37,9 @@ type property struct {
 	Home struct {
 		Href string `xml:"DAV: href"`
 	} `xml:"urn:ietf:params:xml:ns:caldav calendar-home-set"`
+	Addresses struct {
+		Hrefs []string `xml:"DAV: href"`
+	} `xml:"urn:ietf:params:xml:ns:caldav calendar-user-address-set"`
 	Kinds struct {
 		Comp []struct {
 			Name string `xml:"name,attr"`
@@ -94,6 +97,7 @@ func (a *Account) ask(ctx context.Context, method string, at *url.URL, depth int
 const (
 	askCalendars = `<propfind xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><resourcetype/><displayname/><C:supported-calendar-component-set/></prop></propfind>`
 	askUser      = `<propfind xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><resourcetype/><displayname/><C:supported-calendar-component-set/><current-user-principal/><C:calendar-home-set/></prop></propfind>`
+	askAddresses = `<propfind xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><C:calendar-user-address-set/></prop></propfind>`
 	askNames     = `<propfind xmlns="DAV:"><prop><getetag/></prop></propfind>`
 	askEvents    = `<C:calendar-query xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><prop><getetag/><C:calendar-data/></prop>` +
 		`<C:filter><C:comp-filter name="VCALENDAR"><C:comp-filter name="VEVENT"><C:time-range start="%s" end="%s"/></C:comp-filter></C:comp-filter></C:filter></C:calendar-query>`
@@ -241,17 +245,57 @@ func (a *Account) Within(ctx context.Context, from, to time.Time) ([]Object, err
 	return all, nil
 }
 
-// Schedules reports whether the server tells those who take part of events (RFC 6638).
-func (a *Account) Schedules(ctx context.Context) (bool, error) {
+// Inviter returns the address as which the user invites by the server, which then tells those who
+// take part of events (RFC 6638); "" if it does not, or does not say as whom.
+func (a *Account) Inviter(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Timeout)
 	defer cancel()
 	at, err := a.calendar(ctx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	head, _, err := a.do(ctx, request{method: http.MethodOptions, url: at})
-	if err != nil {
-		return false, err
+	if err != nil || !strings.Contains(strings.Join(head.Values("DAV"), ","), "calendar-auto-schedule") {
+		return "", err
 	}
-	return strings.Contains(strings.Join(head.Values("DAV"), ","), "calendar-auto-schedule"), nil
+	known, err := a.addresses(ctx, at)
+	if mesh.IsCode(err, mesh.Unavailable) {
+		return "", err
+	}
+	user := a.settings.User
+	switch named := slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, user) }); {
+	case named || len(known) == 0 && strings.Contains(user, "@"):
+		return user, nil
+	case len(known) > 0:
+		return known[0], nil
+	}
+	return "", nil
+}
+
+// addresses are those of the user's mail that the server knows.
+func (a *Account) addresses(ctx context.Context, calendar *url.URL) (all []string, err error) {
+	const scheme = "mailto:"
+	found, err := a.ask(ctx, "PROPFIND", calendar, 0, askUser)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	for _, r := range found {
+		next = first(next, r.Principal.Href)
+	}
+	user, err := calendar.Parse(next)
+	if err != nil {
+		return nil, a.noCalendar(nil)
+	}
+	if found, err = a.ask(ctx, "PROPFIND", user, 0, askAddresses); err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		for _, href := range r.Addresses.Hrefs {
+			if href = strings.TrimSpace(href); len(href) > len(scheme) && strings.EqualFold(href[:len(scheme)], scheme) {
+				all = append(all, href[len(scheme):])
+			}
+		}
+	}
+	return all, nil
 }
