@@ -99,7 +99,17 @@ func TestAccount_isNotExhaustedByItsServer(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "* 1 FETCH (UID 1 BODY[] {%d}\r\n", 1<<30)
 			repeated(w, "0123456789abcdef", 1<<26)
 			return false
-		}, "answers with more than 64 MiB"},
+		}, "answers with more than is taken of one call (64 MiB)"},
+		"parts within parts": {"UID FETCH", func(w io.Writer, _ string) bool {
+			_, _ = io.WriteString(w, "* 1 FETCH (UID 1 BODYSTRUCTURE ")
+			repeated(w, "(", 1<<26)
+			return false
+		}, "or with parts within too many others"},
+		"parts beside parts within parts": {"UID FETCH", func(w io.Writer, _ string) bool {
+			_, _ = io.WriteString(w, "* 1 FETCH (UID 1 BODYSTRUCTURE ")
+			repeated(w, "((\"a\" {3}\r\nb\r\n NIL NIL NIL \"7bit\" 1)", 1<<21)
+			return false
+		}, "or with parts within too many others"},
 		"two million messages": {"UID SEARCH", says(`* ESEARCH (TAG "<tag>") UID ALL 1:2000000`), "finds more messages in a folder than"},
 	} {
 		t.Run(name, func(t *testing.T) {

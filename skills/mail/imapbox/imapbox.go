@@ -30,6 +30,7 @@ import (
 	"mime"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -128,7 +129,7 @@ func (a *Account) within(ctx context.Context, do func(*session) error) error {
 	}
 	err = do(&session{Client: c, host: a.host})
 	if err != nil && bounded.over.Load() {
-		return mesh.Errorf(mesh.Unavailable, "imapbox", "The mail server %s answers with more than %d MiB, which no more is read of; ask for less, or tell the operator of the mesh: %w", a.host, maxRead>>20, err)
+		return mesh.Errorf(mesh.Unavailable, "imapbox", "The mail server %s answers with more than is taken of one call (%d MiB), or with parts within too many others; ask for less, or tell the operator of the mesh: %w", a.host, maxRead>>20, err)
 	}
 	if err != nil {
 		return a.failure(ctx, err, "does not do what it was asked")
@@ -140,11 +141,16 @@ func (a *Account) within(ctx context.Context, do func(*session) error) error {
 	return nil
 }
 
-// maxRead bounds the bytes that a server sends in one call, with encryption.
-const maxRead = 64 << 20
+// Bounds of what a server sends.
+const (
+	maxRead   = 64 << 20 // bytes in one call, with encryption
+	maxFrames = 2000     // of the stack of who reads; some hundred parts within each other
+)
 
-// bounded is a connection that fails when so much was read of it. The library keeps what a server
-// sends for one answer, however long it is.
+// bounded is a connection that fails when so much was read of it, or when it is read from too deep.
+// The library keeps what a server sends for one answer, however long it is, and calls itself for
+// each part that is within another one: a stack of a gigabyte would end the process. It reads
+// anew every some thousand bytes, wherever it is.
 type bounded struct {
 	net.Conn
 	left int         // only of who reads
@@ -152,7 +158,7 @@ type bounded struct {
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left == 0 {
+	if b.left == 0 || runtime.Callers(maxFrames, make([]uintptr, 1)) > 0 {
 		b.over.Store(true)
 		return 0, errTooMuch
 	}
