@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,16 +14,18 @@ import (
 
 	"agentmesh/mesh"
 	"agentmesh/mesh/rpc/rpctest"
+	meshmail "agentmesh/skills/mail"
 	"agentmesh/skills/mail/imapbox"
 )
 
-// An answer writes what a server sends before it says that the command of the tag was carried out; false
-// ends the conversation there, with the connection kept open.
-type answer func(w io.Writer, tag string) bool
+// An answer writes what a server sends before it says that the command, of that line, was carried
+// out; false ends the conversation there, with the connection kept open.
+type answer func(w io.Writer, line string) bool
 
 // says answers with the lines, in which <tag> is the tag.
 func says(lines ...string) answer {
-	return func(w io.Writer, tag string) bool {
+	return func(w io.Writer, line string) bool {
+		tag, _, _ := strings.Cut(line, " ")
 		_, err := io.WriteString(w, strings.ReplaceAll(strings.Join(lines, "\r\n"), "<tag>", tag)+"\r\n")
 		return err == nil
 	}
@@ -52,7 +56,7 @@ func hostile(t *testing.T, answers map[string]answer) *imapServer {
 			if a := answers[name]; a != nil {
 				say = a
 			}
-			if say != nil && !say(c, words[0]) {
+			if say != nil && !say(c, in.Text()) {
 				_, _ = io.Copy(io.Discard, c) // until the other side ends it
 				return
 			}
@@ -131,5 +135,48 @@ func TestAccount_doesNotWaitForAFarewell(t *testing.T) {
 	b := setup(t, srv.account(t, nil, plainly))
 	if r := b.Call("mail.search", "", nil); r.Failed() || r.Metadata["count"] != 0 {
 		t.Errorf("result is %+v", r)
+	}
+}
+
+// An attachment is not saved when its server and we see different ones in a message.
+func TestSave_savesNothingThatIsInDoubt(t *testing.T) {
+	pdf := func(name string) string {
+		return "Content-Type: application/pdf\r\nContent-Disposition: attachment; filename=" + name + "\r\n\r\n"
+	}
+	for name, tt := range map[string]struct {
+		first string // the header of the first part, as it is listed
+		saved string // and of the second, when it is fetched
+	}{
+		"as many as the server sees": {pdf("a.pdf"), pdf("b.pdf")},
+		"fewer":                      {"Content-Type: text/plain\r\n\r\n", pdf("b.pdf")},
+		"another name":               {pdf("a.pdf"), pdf("c.pdf")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := hostile(t, map[string]answer{"UID SEARCH": says("* SEARCH 1"), "UID FETCH": func(w io.Writer, line string) bool {
+				send := func(format string, args ...any) bool {
+					_, err := fmt.Fprintf(w, "* 1 FETCH (UID 1 "+format+")\r\n", args...)
+					return err == nil
+				}
+				section := func(name, text string) string { return fmt.Sprintf("BODY[%s]<0> {%d}\r\n%s", name, len(text), text) }
+				part := `("application" "pdf" NIL NIL NIL "7bit" 3 NIL NIL NIL NIL)`
+				switch {
+				case strings.Contains(line, "BODYSTRUCTURE"):
+					return send(`RFC822.SIZE 900000 BODYSTRUCTURE (%s%s "mixed" ("boundary" "m") NIL NIL NIL)`, part, part)
+				case strings.Contains(line, "[HEADER]"):
+					return send("%s %s %s", section("HEADER", "Subject: x\r\nContent-Type: multipart/mixed; boundary=m\r\n\r\n"), section("1.MIME", tt.first), section("2.MIME", pdf("b.pdf")))
+				case strings.Contains(line, "[2]"):
+					return send("%s %s", section("2.MIME", tt.saved), section("2", "pdf"))
+				}
+				return send(`INTERNALDATE "19-Nov-2026 10:00:00 +0000"`)
+			}})
+			drive := t.TempDir()
+			b := setup(t, srv.account(t, nil, plainly), meshmail.WithFiles(drive, true))
+			id := ids(t, b.Call("mail.search", "", nil))[0]
+			r := b.Call("mail.save", "k", map[string]any{"id": id, "attachment": "b.pdf"})
+			_, err := os.Stat(filepath.Join(drive, "default", "b.pdf"))
+			if agreed := tt.first == pdf("a.pdf") && tt.saved == pdf("b.pdf"); r.Failed() == agreed || (err == nil) != agreed || !agreed && !strings.Contains(r.Content, "The mail server finds other parts in the message") {
+				t.Errorf("result is %+v, %v", r, err)
+			}
+		})
 	}
 }
