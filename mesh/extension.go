@@ -11,7 +11,7 @@ import (
 // those of what they answer. All else there is the mesh's own word, which programs believe:
 // docs/extension.md has what it means.
 var (
-	saidByClients = []string{"channel", "detail", "exit", "progress", keySkillCall}
+	saidByClients = []string{"channel", "detail", "exit", "progress", keySkillCall, keySpeak}
 	saidByAgents  = []string{KeyAsks, keyHelp, "limit_report", "reason", "state", "step", "steps"}
 )
 

@@ -38,10 +38,11 @@ const maxSaid = 128
 // words, and space, quotation marks, full stops and exclamation marks around them, as who
 // dictates or copies the word has them. A question is another message.
 func Says(m *a2apb.Message, words ...string) bool {
-	if len(m.GetParts()) != 1 {
+	parts := Worded(m.GetParts())
+	if len(parts) != 1 {
 		return false
 	}
-	said := word(m.GetParts()[0].GetText())
+	said := word(parts[0].GetText())
 	return said != "" && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(said, word(w)) })
 }
 

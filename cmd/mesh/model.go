@@ -77,6 +77,9 @@ func (e equipped) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 // Sees reports whether the model takes pictures.
 func (e equipped) Sees() bool { return llm.Sees(e.Model) }
 
+// Hears reports whether the model takes audio.
+func (e equipped) Hears() bool { return llm.Hears(e.Model) }
+
 // newMind returns the model that the operator chose, with those that are asked
 // when it fails; the offline planner if there is none. With private, what the endpoints
 // say of a failure is for the log alone.
@@ -136,6 +139,9 @@ func (f fitted) Offers(tool string) bool { return llm.Offers(f.Model, tool) }
 
 // Sees reports whether the model takes pictures.
 func (f fitted) Sees() bool { return llm.Sees(f.Model) }
+
+// Hears reports whether the model takes audio.
+func (f fitted) Hears() bool { return llm.Hears(f.Model) }
 
 // budgetOf is how the window of the model of that name is shared out. What the
 // operator says of windows is about model.name, and about models that nobody

@@ -34,7 +34,7 @@ func (a *app) sendCommand() *cobra.Command {
 		Use:   "send [flags] TEXT",
 		Short: "Send one message and print the answer",
 		Long: `Send one message and print the answer as it comes. TEXT is one argument; '-'
-reads it from stdin.
+reads it from stdin. A file alone, as a spoken message, needs none.
 
 The answer goes to stdout. The thread's id, who does what, and how to go on go
 to stderr. The exit code is 1 when the task failed, was rejected or cancelled, and 7
@@ -47,6 +47,7 @@ Seq is printed, and what still happens.`,
   mesh send - --json <question.txt
   mesh send --agent knowledge "How do I configure rate limiting?"
   mesh send --file report.pdf --file data.csv "Compare these"
+  mesh send --file question.wav
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef "Yes, send it"
   mesh send --task 550e8400e29b41d4a716446655440000-0123456789abcdef --resume 12`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +80,7 @@ func (a *app) checkSend(o *sendOptions, args []string) error {
 		return errors.New("--resume is a stream; leave --no-stream away")
 	case o.follow && o.resume < 0:
 		return fmt.Errorf("--resume must not be negative, and is %d", o.resume)
-	case !o.follow && len(args) == 0:
+	case !o.follow && len(args)+len(o.files) == 0:
 		return errors.New("the text is missing; give it in quotes, or '-' to read stdin")
 	case len(args) > 1:
 		return fmt.Errorf("the text is one argument, and there are %d; put it in quotes", len(args))
@@ -95,9 +96,12 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 	a := c.app
 	t := &turn{thread: a.flags.thread, task: o.task, seq: mesh.Seq(o.resume), hasCursor: true}
 	if !o.follow {
-		text, err := a.text(args[0])
-		if err != nil {
-			return err
+		text := ""
+		if len(args) > 0 {
+			var err error
+			if text, err = a.text(args[0]); err != nil {
+				return err
+			}
 		}
 		thread := a.flags.thread
 		// An agent's own task id says nothing about its thread; the mesh knows it.

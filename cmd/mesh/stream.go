@@ -38,11 +38,11 @@ type turn struct {
 // newTurn returns a turn that sends text in the thread, as the answer to the
 // task if one is named.
 func newTurn(thread, task, text string) *turn {
-	return &turn{thread: thread, task: task, send: &a2apb.SendMessageRequest{Message: &a2apb.Message{
-		MessageId: mesh.NewEventID(), ContextId: thread, TaskId: task, Role: a2apb.Role_ROLE_USER,
-		Parts:      []*a2apb.Part{{Content: &a2apb.Part_Text{Text: text}}},
-		Extensions: []string{mesh.ExtensionURI},
-	}}}
+	m := &a2apb.Message{MessageId: mesh.NewEventID(), ContextId: thread, TaskId: task, Role: a2apb.Role_ROLE_USER, Extensions: []string{mesh.ExtensionURI}}
+	if text != "" { // a file says it
+		m.Parts = []*a2apb.Part{{Content: &a2apb.Part_Text{Text: text}}}
+	}
+	return &turn{thread: thread, task: task, send: &a2apb.SendMessageRequest{Message: m}}
 }
 
 // over reports whether nothing more comes before somebody acts.

@@ -182,3 +182,38 @@ func (s *Store) Open(ctx context.Context, key mesh.ThreadKey, hash string) (io.R
 	}
 	return file, is.blob.Size, nil
 }
+
+// Peek returns the bytes of a blob that the thread has, or that were uploaded for it as a whole, which
+// a message is about to refer to. It does not ask who reads. The error is NotFound if there are none.
+func (s *Store) Peek(key mesh.ThreadKey, b mesh.Blob) ([]byte, error) {
+	const op = "blob.Peek"
+	is, ok := s.pin(key, b)
+	if !ok {
+		return nil, unknown(op)
+	}
+	defer s.release(key, []*item{is}, false)
+	file, err := s.openItem(key, is)
+	if err != nil {
+		return nil, mesh.Errorf(mesh.DataLoss, op, "The bytes are missing in the node's data folder; its operator must restore a copy: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	data, err := io.ReadAll(io.LimitReader(file, b.Size))
+	if err == nil && int64(len(data)) < b.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, mesh.Errorf(mesh.DataLoss, op, "The bytes of a file cannot be read; the node's operator must restore a copy: %w", err)
+	}
+	return data, nil
+}
+
+// openItem opens the file of bytes that are pinned, under the name that they have now.
+func (s *Store) openItem(key mesh.ThreadKey, is *item) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := is.blob.Hash
+	if sh := s.threads[key]; sh == nil || sh.held[name] != is {
+		name += "." + is.user + newSuffix
+	}
+	return os.Open(filepath.Join(s.folder(key), name))
+}

@@ -183,6 +183,11 @@ func TestBytesAreReadByTheThreadThatRefersToThemAlone(t *testing.T) {
 	}
 	wrong := b
 	wrong.Size++
+	for of, key := range map[mesh.Blob]mesh.ThreadKey{wrong: one, b: rival} {
+		if _, err := h.Peek(key, of); !mesh.IsCode(err, mesh.NotFound) {
+			t.Errorf("%v of %v is seen before its message: %v", of, key, err)
+		}
+	}
 	if _, err := h.post(one, false, refTo(wrong)); !mesh.IsCode(err, mesh.Invalid) {
 		t.Errorf("a reference with another size: %v", err)
 	}
@@ -199,6 +204,9 @@ func TestBytesAreReadAsSoonAsTheirEventIsThere(t *testing.T) {
 	}
 	h.refer(one, e)
 	for range 2 {
+		if got, err := h.Peek(one, b); err != nil || string(got) != "bytes" {
+			t.Errorf("seen before their message, or after it: %q, %v", got, err)
+		}
 		if got, err := h.read(one, b.Hash); err != nil || string(got) != "bytes" {
 			t.Errorf("%q, %v", got, err)
 		}

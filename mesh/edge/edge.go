@@ -77,6 +77,10 @@ type Config struct {
 	Contexts *a2a.Contexts
 	// Blobs says where a blob of the thread is read over HTTP; nil shows what the log has.
 	Blobs func(key mesh.ThreadKey, b mesh.Blob, filename string) string
+	// Hear returns the parts of a message, which are the edge's own, with the words of those that are
+	// ours to transcribe before these; see package voice. Its error is that of ctx. nil transcribes
+	// nothing.
+	Hear func(ctx context.Context, key mesh.ThreadKey, parts []*a2apb.Part, ours func(*a2apb.Part) bool) ([]*a2apb.Part, error)
 	// Offered are the capabilities of all cards of Card.
 	Offered *a2apb.AgentCapabilities
 	// Card returns the edge's own card for a tenant, for those who ask for it.

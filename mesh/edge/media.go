@@ -9,17 +9,19 @@ import (
 	"agentmesh/mesh"
 	"agentmesh/mesh/a2a"
 	"agentmesh/mesh/registry"
+	"agentmesh/mesh/text"
 	"agentmesh/mesh/thread"
 )
 
 // takes refuses a message with a part of a media type that who gets it does not take (A2A
 // v1.0 §3.1.1): the agent that is addressed or has the conversation, and else the main
 // agent, unless another one names the type, to which it can hand over. Text and parts that
-// name no type are not judged, nor are they by agents that say nothing.
+// name no type are not judged, nor are they by agents that say nothing, nor is audio that is
+// made text.
 func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 	judged := func(p *a2apb.Part) bool {
 		_, text := p.GetContent().(*a2apb.Part_Text)
-		return !text && p.GetMediaType() != ""
+		return !text && p.GetMediaType() != "" && !(e.Hear != nil && mesh.IsAudio(p))
 	}
 	if !slices.ContainsFunc(in.msg.GetParts(), judged) {
 		return nil
@@ -40,7 +42,11 @@ func (e *Edge) takes(s *thread.State, in *intake, t *thread.Execution) error {
 	for i, p := range in.msg.GetParts() {
 		if judged(p) && !slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, p.GetMediaType()) }) {
 			slices.Sort(modes)
-			return a2a.ContentTypeNotSupported("edge.Send", fmt.Sprintf("message.parts[%d].media_type", i), p.GetMediaType(), slices.Compact(modes))
+			err := a2a.ContentTypeNotSupported("edge.Send", fmt.Sprintf("message.parts[%d].media_type", i), p.GetMediaType(), slices.Compact(modes))
+			if mesh.IsAudio(p) {
+				err.Detail += "; " + text.NobodyHears()
+			}
+			return err
 		}
 	}
 	return nil

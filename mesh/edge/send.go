@@ -3,8 +3,8 @@ package edge
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -32,6 +32,7 @@ type intake struct {
 	exit   *exit            // of one that leaves the agent that has the conversation, once that is found out
 	msg    *a2apb.Message   // ours to change
 	digest []byte
+	heard  bool // its audio, as far as somebody listens to it, is text
 }
 
 // Send implements a2a.Service. The message is durable when it returns.
@@ -50,12 +51,7 @@ func (e *Edge) Send(ctx context.Context, req *a2apb.SendMessageRequest) (*a2a.Ac
 	if in.absent, err = e.absent(ctx, in.call); err != nil {
 		return nil, err
 	}
-	appended, err := e.take()
-	if err != nil {
-		return nil, err
-	}
-	defer appended()
-	id, cursor, err := e.accept(ctx, in)
+	id, cursor, err := e.taken(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +94,11 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 	if err := checkExit(msg); err != nil {
 		return nil, err
 	}
-	if n := mesh.LoggedSize(in.msg.GetParts(), proto.Size(in.msg)); n > mesh.MaxLogged {
-		return nil, &mesh.Error{Code: mesh.Exhausted, Op: op, Field: "message",
-			Detail: fmt.Sprintf("message is %d bytes long without its files, and the limit is %d; send less, or upload a file and send a part with its url", n, mesh.MaxLogged)}
+	mesh.Unmark(in.msg.Parts)
+	if slices.ContainsFunc(req.GetConfiguration().GetAcceptedOutputModes(), func(m string) bool { return strings.HasPrefix(m, "audio/") }) {
+		mesh.WantSpeech(in.msg)
 	}
-	return in, nil
+	return in, in.fits()
 }
 
 // home is the agent that a turn begins with: the one that was addressed, or main.
@@ -223,6 +219,9 @@ func (e *Edge) accept(ctx context.Context, in *intake) (mesh.ExecutionID, mesh.S
 		trip := limit.Ledger{e.Budgets.Conversation(s.Usage.Spent().Cost)}.Check(limit.StopsCalls)
 		if trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")
+		}
+		if err := e.listens(s, in, t); err != nil {
+			return cache.Decision{}, err
 		}
 		if place, trip = e.Quotas.Take(tenant, user, opening(s)); trip != nil {
 			return cache.Decision{}, trip.Err("edge.Send")

@@ -131,6 +131,8 @@ type Config struct {
 	// Embedding is the model by which memories are found by what they mean; without a name
 	// they are found by their words.
 	Embedding Embedding `yaml:"embedding"`
+	// Voice says how audio of users is made text, and answers are spoken.
+	Voice Voice `yaml:"voice"`
 	// Models are further endpoints, by name, for agents that shall not use Model.
 	Models map[string]Model `yaml:"models"`
 	// ModelProbe has each endpoint of models asked for a word when the node has started, so
@@ -244,6 +246,8 @@ type Model struct {
 	NativeTools []string `yaml:"native_tools"`
 	// Pictures says that the model takes pictures.
 	Pictures bool `yaml:"pictures"`
+	// Audio says that the model takes audio, over chat completions.
+	Audio bool `yaml:"audio"`
 	// Cache says whether the provider is told what to cache: auto (default),
 	// anthropic or none.
 	Cache string `yaml:"cache"`
@@ -318,7 +322,7 @@ func (c *Config) fill() error {
 	if c.RateLimit.PerSecond > 0 && c.RateLimit.Burst == 0 {
 		c.RateLimit.Burst = int(2*c.RateLimit.PerSecond) + 1
 	}
-	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillEmbedding(), c.fillHandoff(), c.fillTLS(), c.fillAudit(), c.fillRetention()); err != nil {
+	if err := errors.Join(c.fillA2A(), c.fillCards(), c.fillSkills(), c.fillEmbedding(), c.fillVoice(), c.fillHandoff(), c.fillTLS(), c.fillAudit(), c.fillRetention()); err != nil {
 		return err
 	}
 	if !mesh.ValidAgentName(c.Main) {

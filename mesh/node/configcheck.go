@@ -83,6 +83,8 @@ func checkModel(at string, m Model) error {
 		return invalid(at+".api", "must be auto, chat or responses, and is %q", m.API)
 	case m.API == "chat" && len(m.NativeTools) > 0:
 		return invalid(at+".native_tools", "need the Responses API; set %s.api to responses or auto, or leave them out", at)
+	case m.API == "responses" && m.Audio:
+		return invalid(at+".audio", "needs chat completions; set %s.api to chat, or leave it out", at)
 	case !slices.Contains([]string{"", "auto", "anthropic", "none"}, m.Cache):
 		return invalid(at+".cache", "must be auto, anthropic or none, and is %q", m.Cache)
 	case m.Retries < -1:
@@ -123,18 +125,11 @@ func (c *Config) fillEmbedding() error {
 		return invalid("embedding.name", "is missing; name the model for embeddings, as text-embedding-3-small, or leave all of embedding out to find memories by their words")
 	case e.Name == "":
 		return nil
-	case e.URL != "" && !webURL(e.URL):
-		return invalid("embedding.url", "must be a URL such as https://api.openai.com/v1")
-	case e.URL == "" && c.Model.URL == "":
-		return invalid("embedding.url", "is missing, and so is model.url; name the endpoint of the model for embeddings")
 	case !(e.Least >= 0 && e.Least <= 1):
 		return invalid("embedding.least", "must be from 0 to 1, and is %v; leave it out for %v", e.Least, usualLeast)
 	}
-	if e.URL == "" {
-		e.URL, e.Key = c.Model.URL, cmp.Or(e.Key, c.Model.Key)
-	}
 	e.Least = cmp.Or(e.Least, usualLeast)
-	return nil
+	return c.fillEndpoint("embedding", &e.URL, &e.Key)
 }
 
 // check checks the mail server, whose settings are at that path. Settings of it without an address would be

@@ -36,7 +36,7 @@ func (c *Config) expand() error {
 	for _, s := range []struct {
 		field string
 		at    *string
-	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}, {"embedding.key", &c.Embedding.Key}} {
+	}{{"smtp.password", &c.SMTP.Password}, {"model.key", &c.Model.Key}, {"embedding.key", &c.Embedding.Key}, {"voice.transcription.key", &c.Voice.Transcription.Key}, {"voice.speech.key", &c.Voice.Speech.Key}} {
 		if *s.at, err = value(s.field, *s.at); err != nil {
 			return err
 		}

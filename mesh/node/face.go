@@ -46,7 +46,7 @@ func (n *node) face() *a2apb.AgentCard {
 		Version:             Version,
 		SupportedInterfaces: n.interfaces(),
 		Capabilities:        n.capabilities(),
-		DefaultInputModes:   []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+		DefaultInputModes:   append([]string{"text/plain"}, n.cfg.Voice.takes()...), DefaultOutputModes: []string{"text/plain"},
 		SecuritySchemes:      n.schemes(),
 		SecurityRequirements: n.requirements(),
 	}

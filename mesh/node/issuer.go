@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -90,6 +91,7 @@ func (i *issuer) card(of subject) (*a2apb.AgentCard, error) {
 		return i.agentCard(of)
 	}
 	card := i.face()
+	own := card.DefaultInputModes
 	all := i.agents.List(of.tenant, registry.Filter{Live: true})
 	for _, e := range all {
 		if in, out := e.InputModes(), e.OutputModes(); e.Name == i.main && len(in) > 0 && len(out) > 0 {
@@ -110,6 +112,7 @@ func (i *issuer) card(of subject) (*a2apb.AgentCard, error) {
 		}
 		card.Skills = append(card.Skills, skill)
 	}
+	card.DefaultInputModes = spokenTo(card.DefaultInputModes, own)
 	return card, nil
 }
 
@@ -125,7 +128,7 @@ func (i *issuer) agentCard(of subject) (*a2apb.AgentCard, error) {
 	own := i.face()
 	card := proto.CloneOf(e.Card)
 	card.Signatures, card.SupportedInterfaces = nil, nil
-	card.Capabilities = own.Capabilities
+	card.Capabilities, card.DefaultInputModes = own.Capabilities, spokenTo(card.DefaultInputModes, own.DefaultInputModes)
 	card.SecuritySchemes, card.SecurityRequirements = own.SecuritySchemes, own.SecurityRequirements
 	for _, s := range card.Skills {
 		s.SecurityRequirements = nil
@@ -137,6 +140,17 @@ func (i *issuer) agentCard(of subject) (*a2apb.AgentCard, error) {
 		}
 	}
 	return card, nil
+}
+
+// spokenTo are the media types that an agent takes with the audio that the mesh, by its own, makes
+// text for it.
+func spokenTo(modes, own []string) []string {
+	for _, m := range own {
+		if strings.HasPrefix(m, "audio/") && !slices.Contains(modes, m) {
+			modes = append(modes, m)
+		}
+	}
+	return modes
 }
 
 // extended is the signed card of what the caller addresses, the mesh or one

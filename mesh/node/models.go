@@ -22,8 +22,8 @@ func (m Model) Clients() []openai.Config {
 		return nil
 	}
 	var all []openai.Config
-	for _, e := range append([]Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools, Pictures: m.Pictures}}, m.Fallbacks...) {
-		all = append(all, openai.Config{BaseURL: e.URL, Key: e.Key, Model: e.Name, API: openai.API(m.API), NativeTools: e.NativeTools, Pictures: e.Pictures,
+	for _, e := range append([]Endpoint{{URL: m.URL, Key: m.Key, Name: m.Name, NativeTools: m.NativeTools, Pictures: m.Pictures, Audio: m.Audio}}, m.Fallbacks...) {
+		all = append(all, openai.Config{BaseURL: e.URL, Key: e.Key, Model: e.Name, API: openai.API(m.API), NativeTools: e.NativeTools, Pictures: e.Pictures, Audio: e.Audio,
 			Cache: openai.Cache(m.Cache), Extra: m.Extra, MaxRetries: m.Retries})
 	}
 	return all

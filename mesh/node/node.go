@@ -32,6 +32,7 @@ import (
 	"agentmesh/mesh/audit"
 	"agentmesh/mesh/call"
 	"agentmesh/mesh/edge"
+	"agentmesh/mesh/llm/openai"
 	"agentmesh/mesh/push"
 	"agentmesh/mesh/quota"
 	"agentmesh/mesh/registry"
@@ -156,6 +157,7 @@ type node struct {
 	guarded     *http.Transport                    // of those to agents of tenants; nil under auth none
 	showing     *lru.Cache[shown, *http.Transport] // those that show certificates of agents
 	guardedPool *rpc.Pool                          // of those to them over gRPC; nil under auth none
+	voices      []*openai.Client                   // by which is heard
 
 	grpcL, httpL net.Listener
 	local        *grpc.ClientConn // to this node
@@ -266,6 +268,9 @@ func (n *node) buildEdge() (err error) {
 		MaxDepth: n.cfg.Limits.Depth, Chains: n.cfg.chainDepths(), Quiet: n.cfg.Limits.Quiet, AdoptTime: n.cfg.Limits.AgentReturn, Interrupt: !on(n.cfg.Continue), Traced: n.telemetry.Traces(),
 		Retention: *n.cfg.Sessions.Retention, Places: n.cfg.places(n.opts.Memory), Output: n.cfg.output(), Files: n.withFiles, Room: n.quotas.Room,
 	}
+	if turns.Speak, err = n.speaking(); err != nil {
+		return err
+	}
 	if n.opts.Turns != nil {
 		n.opts.Turns(&turns)
 	}
@@ -278,6 +283,9 @@ func (n *node) buildEdge() (err error) {
 	cfg := edge.Config{
 		Log: n.log, States: n.states, Directory: n.agents, Turns: n.turns, Tasks: n.tasks, Card: n.issuer.extended, Offered: n.capabilities(), Contexts: n.contexts,
 		Main: n.cfg.Main, ReadByRole: n.audit.Read, Logger: n.logger, Quotas: n.quotas, Budget: n.cfg.turnBudget(), Budgets: n.cfg.budgets(), Blobs: n.blobURL, Digests: n.digests,
+	}
+	if cfg.Hear, err = n.hearing(); err != nil {
+		return err
 	}
 	if n.opts.Edge != nil {
 		n.opts.Edge(&cfg)

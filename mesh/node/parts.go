@@ -128,6 +128,9 @@ func (n *node) close() error {
 			t.CloseIdleConnections()
 		}
 	}
+	for _, c := range n.voices {
+		c.Close()
+	}
 	if n.showing != nil {
 		n.showing.Purge()
 	}

@@ -41,6 +41,8 @@ type Endpoint struct {
 	NativeTools []string `yaml:"native_tools"`
 	// Pictures says that this model takes pictures.
 	Pictures bool `yaml:"pictures"`
+	// Audio says that this model takes audio.
+	Audio bool `yaml:"audio"`
 }
 
 // SMTP is the server that mail is handed to; without Address, mail is written

@@ -206,7 +206,11 @@ func (d *driver) drive(ctx context.Context, turn mesh.ExecutionID, next *leg) er
 		next, err = d.begin(ctx, turn)
 	}
 	for err == nil && next != nil {
-		next, err = d.follow(ctx, turn, next, d.runLeg(ctx, next, w))
+		out := d.runLeg(ctx, next, w)
+		if e := d.spoken(ctx, next, out); e != nil {
+			out.unsaved = append(out.unsaved, e)
+		}
+		next, err = d.follow(ctx, turn, next, out)
 	}
 	return err
 }

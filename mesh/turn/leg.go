@@ -297,6 +297,7 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 		remote.Attach = &call.Attach{Had: l.had, Answers: answers}
 	}
 	req = callee(l.entry).Request(d.key, l.exec.ID, l.message, remote)
+	req.Message = worded(req.Message, l.entry)
 	if d.Files != nil && !call.Speaks(l.entry.Card) {
 		if req.Message, err = d.Files(ctx, d.key, req.Message); err != nil {
 			return req, err
@@ -310,6 +311,27 @@ func (d *driver) request(ctx context.Context, l *leg) (req call.Request, err err
 		req.Message.Parts = append([]*a2apb.Part{{Content: &a2apb.Part_Text{Text: why}}}, req.Message.Parts...)
 	}
 	return req, nil
+}
+
+// worded is the message as the agent gets it: without audio whose words are in it, unless it takes
+// audio, and, of agents that do not know our marks, with words for audio that nobody understood.
+func worded(m *a2apb.Message, agent registry.Entry) *a2apb.Message {
+	var out []*a2apb.Part
+	for _, p := range m.GetParts() {
+		heard, why := mesh.Heard(p)
+		takes := slices.ContainsFunc(agent.InputModes(), func(mode string) bool { return registry.Accepts(mode, p.GetMediaType()) })
+		switch {
+		case heard && !takes:
+			continue
+		case why != "" && !takes && !call.Speaks(agent.Card):
+			p = &a2apb.Part{Content: &a2apb.Part_Text{Text: text.File(p.GetFilename(), p.GetMediaType(), -1, "", text.AudioNotHeard(why))}}
+		}
+		out = append(out, p)
+	}
+	if slices.Equal(out, m.GetParts()) {
+		return m
+	}
+	return mesh.MessageWith(m, out)
 }
 
 // recall is what the execution's agent was told and said in the thread before.

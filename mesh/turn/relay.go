@@ -67,6 +67,9 @@ func (d *driver) runLeg(ctx context.Context, l *leg, w *watch) outcome {
 			return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_CANCELED}}
 		}
 	}
+	if why := mesh.Unheard(l.message); why != "" { // no agent is asked
+		return outcome{last: mesh.TaskMoved{State: a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, Reason: why, Message: mesh.Say(text.NotHeard(why))}}
+	}
 	if l.unreachable != nil && l.adopted {
 		return outcome{last: call.Failure(mesh.ReasonUnavailable, ""), cut: text.AgentLost(l.exec.Agent)}
 	}

@@ -76,6 +76,8 @@ type Config struct {
 	// Files puts the bytes of files into a message for an agent that does not know blobs, as far
 	// as there is room; nil leaves the message as it is logged.
 	Files func(ctx context.Context, key mesh.ThreadKey, m *a2apb.Message) (*a2apb.Message, error)
+	// Speak makes audio of an answer whose user wants to hear it, too; nil speaks nothing.
+	Speak func(ctx context.Context, words string) (*a2apb.Part, error)
 	// Room returns the trip of the bytes that are kept of a tenant, if so many more would
 	// exceed them: what an agent says is not taken then. nil is no bound.
 	Room func(t mesh.TenantID, more int64) *limit.Trip

@@ -32,9 +32,10 @@ const (
 // maxFileName bounds what a model reads of the name of a file and of where it is, in bytes.
 const maxFileName = 200
 
-// The media types that models see, and those of texts that they read, beside text/*.
+// The media types that models see, that they hear, and those of texts that they read, beside text/*.
 var (
 	pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+	audios   = []string{"audio/wav", "audio/mpeg"}
 	texts    = []string{"application/json", "application/x-ndjson", "application/xml", "application/yaml", "application/toml", "application/javascript"}
 )
 
@@ -45,11 +46,14 @@ func Takes(m llm.Model) []string {
 	if llm.Sees(m) {
 		out = append(out, pictures...)
 	}
+	if llm.Hears(m) {
+		out = append(out, audios...)
+	}
 	return out
 }
 
 // filesOf are the pictures and files of the parts, of which nothing is shown yet: Data is what came
-// with them.
+// with them. Audio whose words are in other parts is none.
 func filesOf(parts []*a2apb.Part) []llm.File {
 	var out []llm.File
 	for _, p := range parts {
@@ -64,6 +68,13 @@ func filesOf(parts []*a2apb.Part) []llm.File {
 			}
 		default:
 			continue
+		}
+		heard, why := mesh.Heard(p)
+		if heard { // its words are in the message
+			continue
+		}
+		if why != "" {
+			f.Note = text.AudioNotHeard(why)
 		}
 		out = append(out, f)
 	}
@@ -98,7 +109,7 @@ func textual(t string) bool {
 // texts, of users alone. Of all others it reads that they are there.
 func (m *modelRun) show(ctx context.Context) error {
 	s := showing{run: m, texts: maxTexts, looks: maxLooks}
-	if llm.Sees(m.Model) {
+	if llm.Sees(m.Model) || llm.Hears(m.Model) {
 		s.pictures = maxAllPictures
 	}
 	for i, msg := range slices.Backward(m.history) {
@@ -164,18 +175,33 @@ func (s *showing) shown(ctx context.Context, f llm.File, from llm.Role) llm.File
 	switch {
 	case f.Note != "":
 	case slices.Contains(pictures, f.MediaType):
-		s.picture(&f, read)
+		s.picture(&f, read, llm.Sees(s.run.Model), text.SeesNoPictures())
+	case slices.Contains(audios, sound(f.MediaType)):
+		s.picture(&f, read, llm.Hears(s.run.Model), text.HearsNothing())
 	case textual(f.MediaType):
 		s.text(&f, read)
+	case f.Audio():
+		f.Note = text.HearsNothing()
 	}
 	return f
 }
 
-// picture shows a picture.
-func (s *showing) picture(f *llm.File, read func(most int64) []byte) {
+// sound is a media type of audio under the name that is in audios.
+func sound(t string) string {
+	switch t {
+	case "audio/wave", "audio/x-wav", "audio/vnd.wave":
+		return "audio/wav"
+	case "audio/mp3":
+		return "audio/mpeg"
+	}
+	return t
+}
+
+// picture shows a picture, or audio, if the model takes it, and says else that it does not.
+func (s *showing) picture(f *llm.File, read func(most int64) []byte, takes bool, not string) {
 	switch {
-	case !llm.Sees(s.run.Model):
-		f.Note = text.SeesNoPictures()
+	case !takes:
+		f.Note = not
 	case f.Size > maxPicture:
 		f.Note = text.PictureTooLarge(maxPicture)
 	case f.Size > s.pictures:
@@ -186,8 +212,8 @@ func (s *showing) picture(f *llm.File, read func(most int64) []byte) {
 		if f.Note != "" {
 			return
 		}
-		is := mediaType(http.DetectContentType(data))
-		if !slices.Contains(pictures, is) { // which providers refuse, with all that is asked
+		is := sound(mediaType(http.DetectContentType(data)))
+		if !slices.Contains(pictures, is) && !slices.Contains(audios, is) || f.Audio() != strings.HasPrefix(is, "audio/") { // which providers refuse, with all that is asked
 			f.Note = text.FileNotAs(f.MediaType)
 			return
 		}

@@ -2,6 +2,7 @@ package modelrun_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,5 +130,58 @@ func TestFilesOfTurnsBeforeAreThere(t *testing.T) {
 	if len(got) != 2 || !strings.HasPrefix(got[0], string(llm.RoleUser)+" [File sent, text/plain, 13 bytes]\n") || !strings.HasSuffix(got[0], "words of sent") ||
 		got[1] != "assistant [File final, text/plain, 14 bytes: you are not shown what is in it]" {
 		t.Errorf("the model reads %q", got)
+	}
+}
+
+// A hearer is a scripted model that takes audio, and no pictures.
+type hearer struct{ *scripted.Model }
+
+func (hearer) Hears() bool { return true }
+
+// S3-149, S3-152: a model that hears is given WAV and MP3, whatever their type is called; what is no
+// audio is not sent as such. Audio whose words are in the message is not shown to any model.
+func TestModelsThatHearAreGivenAudio(t *testing.T) {
+	texttest.Fixed(t)
+	wav, mp3 := append([]byte("RIFF\x24\x00\x00\x00WAVE"), "fmt "...), append([]byte("ID3"), make([]byte, 20)...)
+	raw := func(kind string, data []byte) *a2apb.Part {
+		return &a2apb.Part{Content: &a2apb.Part_Raw{Raw: data}, MediaType: kind}
+	}
+	heard := raw("audio/wav", wav)
+	spoken := mesh.MarkHeard(heard, "What is this?")
+	noise := raw("audio/ogg", mp3)
+	mesh.MarkUnheard(noise, mesh.ReasonNoWords)
+	parts := []*a2apb.Part{spoken, heard, raw("audio/x-wav", wav), raw("audio/mpeg", mp3), raw("", wav), raw("audio/wav", []byte("words")), raw("audio/ogg", mp3), noise, raw("image/png", wav)}
+	hears := hearer{scripted.New(scripted.Say("A song."))}
+	deaf := scripted.New(scripted.Say("Nothing."))
+	n, g := agenttest.NewNode(t), agenttest.NewGrant()
+	inv := &agent.Invocation{Message: agenttest.Message("Look."), Execution: g.Execution, Thread: g.Key(), Grant: g, Mesh: n.Client(t, g)}
+	inv.Message.Parts = parts
+	for model, want := range map[llm.Model][]string{
+		hears: {"[File, audio/wav, 16 bytes]", "[File, audio/mpeg, 23 bytes]", "[File, audio/wav, 16 bytes]", "[File, audio/wav, 5 bytes: what is in it is not audio/wav]",
+			"[File, audio/ogg, 23 bytes: audio, which you cannot hear]", "[File, audio/ogg, 23 bytes: audio that was not understood: nobody speaks in it]",
+			"[File, image/png, 16 bytes: a picture, which you cannot see]"},
+		deaf: {"[File, audio/x-wav, 16 bytes: audio, which you cannot hear]", "[File, audio/mpeg, 23 bytes: audio, which you cannot hear]",
+			"[File, audio/wave, 16 bytes: audio, which you cannot hear]", "[File, audio/wav, 5 bytes: audio, which you cannot hear]",
+			"[File, audio/ogg, 23 bytes: audio, which you cannot hear]", "[File, audio/ogg, 23 bytes: audio that was not understood: nobody speaks in it]",
+			"[File, image/png, 16 bytes: a picture, which you cannot see]"},
+	} {
+		if _, err := agenttest.Outputs(t, inv, modelrun.Options{Model: model}); err != nil {
+			t.Fatal(err)
+		}
+		asked := deaf
+		if model == llm.Model(hears) {
+			asked = hears.Model
+		}
+		m := asked.Requests()[0].Messages[0]
+		var got []string
+		for _, f := range m.Files {
+			got = append(got, f.Words(len(f.Data) > 0))
+		}
+		if !strings.HasSuffix(m.Text, "What is this?") || !slices.Equal(got, want) {
+			t.Errorf("%q with\n%s\nwant\n%s", m.Text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if got := strings.Join(modelrun.Takes(hears), " "); !strings.HasSuffix(got, "audio/wav audio/mpeg") || strings.Contains(strings.Join(modelrun.Takes(deaf), " "), "audio") {
+		t.Errorf("the card takes %s", got)
 	}
 }

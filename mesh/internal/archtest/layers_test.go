@@ -68,6 +68,7 @@ var layers = map[string]layer{
 	"mesh/skill/command": {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/notify":  {3, []string{"mesh", "mesh/skill"}},
 	"mesh/skill/mcp":     {3, []string{"mesh", "mesh/skill", "mesh/skill/command"}},
+	"mesh/voice":         {3, []string{"mesh", "mesh/llm"}},
 	"mesh/quota":         {3, []string{"mesh", "mesh/limit", "mesh/text"}},
 	"mesh/store/mem":     {3, []string{"mesh", "mesh/lease", "mesh/registry", "mesh/state", "mesh/threadlog", "mesh/threadlog/memindex"}},
 	"mesh/store/segment": {3, nil},

@@ -203,6 +203,9 @@ func (m *Model) Offers(tool string) bool {
 // and answers for it, reads that they are there.
 func (m *Model) Sees() bool { return llm.Sees(m.models[0].Model) }
 
+// Hears is Sees for audio.
+func (m *Model) Hears() bool { return llm.Hears(m.models[0].Model) }
+
 // keep remembers who answered. The time of one that is kept already is not
 // prolonged, so that a better one gets its chance.
 func (m *Model) keep(at int) {

@@ -23,6 +23,7 @@ type attempt struct {
 	idle   time.Duration
 
 	marks  []mark        // what the endpoint is to add to the request
+	audio  bool          // the request has audio
 	sent   bool          // whether the endpoint was reached for
 	status int           // of the response, 0 if there was none
 	after  time.Duration // its Retry-After
@@ -72,14 +73,14 @@ func (g *generation) send(ctx context.Context, a *attempt, api API) (err error) 
 			by = g.client.thinker(g.model)
 		}
 		a.reply = &responsesReply{assembly: start, by: by}
-		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by, g.client.Sees(), g.client.nativesOf(g.req)))
+		stream, failed := g.client.api.CreateResponseStream(ctx, responsesRequest(g.model, g.req, by, senses{sees: g.client.Sees()}, g.client.nativesOf(g.req)))
 		if err = failed; err == nil {
 			a.events = stream
 		}
 	} else {
 		a.reply = &chatReply{assembly: start}
-		request, marks := chatRequest(g.model, g.req, g.client.cached(g.model), g.client.Sees())
-		a.marks = marks
+		request, marks := chatRequest(g.model, g.req, g.client.cached(g.model), senses{g.client.Sees(), g.client.Hears()})
+		a.marks, a.audio = marks, hasAudio(request.Messages)
 		stream, failed := g.client.api.CreateChatCompletionStream(ctx, request)
 		if err = failed; err == nil {
 			a.events = stream

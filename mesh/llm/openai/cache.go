@@ -53,6 +53,7 @@ func marked(messages json.RawMessage, marks []mark) (json.RawMessage, error) {
 			Type    string          `json:"type"`
 			Text    string          `json:"text,omitempty"`
 			Picture json.RawMessage `json:"image_url,omitempty"`
+			Audio   json.RawMessage `json:"input_audio,omitempty"`
 			Cache   json.RawMessage `json:"cache_control,omitempty"`
 		}
 		if err := json.Unmarshal(all[m.message]["content"], &content); err != nil {

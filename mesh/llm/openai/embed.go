@@ -17,9 +17,7 @@ func (c *Client) Space() string { return c.thinker(c.config.Model) }
 func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, errSlow)
 	defer cancel()
-	config := openai.DefaultConfig(c.config.Key)
-	config.BaseURL, config.HTTPClient = c.config.BaseURL, c.http
-	resp, err := openai.NewClientWithConfig(config).CreateEmbeddings(timed, openai.EmbeddingRequest{
+	resp, err := c.library(c.http).CreateEmbeddings(timed, openai.EmbeddingRequest{
 		Input: texts, Model: openai.EmbeddingModel(c.config.Model), EncodingFormat: openai.EmbeddingEncodingFormatFloat,
 	})
 	if err == nil {

@@ -28,7 +28,7 @@ func (e *endpoint) Do(r *http.Request) (*http.Response, error) {
 	if !ok {
 		return nil, errors.New("a request that belongs to no attempt")
 	}
-	r, err := e.amended(r, a.marks)
+	r, err := e.amended(r, a.marks, a.audio)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func (e *endpoint) Do(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// amended returns the request with the extra fields and the marks in its body.
-func (e *endpoint) amended(r *http.Request, marks []mark) (*http.Request, error) {
-	if len(e.extra) == 0 && len(marks) == 0 {
+// amended returns the request with the extra fields, the marks and the audio in its body.
+func (e *endpoint) amended(r *http.Request, marks []mark, audio bool) (*http.Request, error) {
+	if len(e.extra) == 0 && len(marks) == 0 && !audio {
 		return r, nil
 	}
 	body, err := io.ReadAll(r.Body)
@@ -73,6 +73,11 @@ func (e *endpoint) amended(r *http.Request, marks []mark) (*http.Request, error)
 	}
 	for name, value := range e.extra {
 		fields[name] = value
+	}
+	if audio {
+		if fields["messages"], err = hearable(fields["messages"]); err != nil {
+			return nil, err
+		}
 	}
 	if len(marks) > 0 {
 		if fields["messages"], err = marked(fields["messages"], marks); err != nil {

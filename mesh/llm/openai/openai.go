@@ -90,6 +90,14 @@ type Config struct {
 	// Pictures says that the endpoint's model takes pictures: it is sent those of users. It
 	// reads otherwise that they are there.
 	Pictures bool
+	// Audio says that the endpoint's model takes audio (input_audio), WAV and MP3, over chat
+	// completions: it is sent that of users.
+	Audio bool
+	// Voice and Format are those of speech: a name that the endpoint knows, and mp3, wav, opus, flac
+	// or aac.
+	Voice, Format string
+	// Language is that of who speaks in what is transcribed, in ISO 639-1, or "".
+	Language string
 	// Temperature is sent if it is not nil, also when it is 0.
 	Temperature *float64
 	// Extra are further top-level fields of each request, as OpenRouter's
@@ -265,6 +273,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Sees reports whether the model takes pictures: see [llm.Sees].
 func (c *Client) Sees() bool { return c.config.Pictures }
+
+// Hears reports whether the model takes audio: see [llm.Hears].
+func (c *Client) Hears() bool { return c.config.Audio }
 
 // Generate streams one reply.
 func (c *Client) Generate(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

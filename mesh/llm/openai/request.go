@@ -18,15 +18,21 @@ import (
 type entry struct {
 	llm.Message
 	fresh string // what is added to a user's message for this call alone
-	sees  bool   // the model takes pictures
+	takes senses
 }
+
+// senses are what a model takes beside text: pictures and audio.
+type senses struct{ sees, hears bool }
 
 // entries returns the messages to send, and how many of them are settled:
 // those that come unchanged with every call of this turn.
-func entries(req *llm.Request, sees bool) (out []entry, settled int) {
+func entries(req *llm.Request, takes senses) (out []entry, settled int) {
 	lines := map[string]bool{} // the calls that were lines of a command block
 	for i, m := range req.Messages {
-		e := entry{Message: m, sees: sees && m.Role == llm.RoleUser} // providers take pictures of users alone
+		e := entry{Message: m}
+		if m.Role == llm.RoleUser { // providers take pictures of users alone
+			e.takes = takes
+		}
 		e.Tools = slices.DeleteFunc(slices.Clone(m.Tools), func(use mesh.ToolUse) bool {
 			if use.Name != llm.CommandTool {
 				return false
@@ -68,27 +74,32 @@ func result(m llm.Message) string {
 	return cmp.Or(m.Text, "(no output)")
 }
 
-// A piece of what an entry says is text or, with an address that has all of it, a picture.
-type piece struct{ text, picture string }
+// A piece of what an entry says is text or, with an address that has all of it, a picture, or audio,
+// in base64, of a format.
+type piece struct{ text, picture, audio, format string }
 
 // pieces returns what the entry says: its text, its files, each picture after the words about it,
 // and what is fresh.
 func (e entry) pieces() []piece {
 	out := []piece{{text: e.Text}}
 	for _, f := range e.Files {
-		seen := e.sees && len(f.Data) > 0
-		if out = append(out, piece{text: f.Words(seen)}); seen {
+		seen := len(f.Data) > 0 && (e.takes.sees && !f.Audio() || e.takes.hears && f.Audio())
+		out = append(out, piece{text: f.Words(seen)})
+		switch {
+		case seen && f.Audio():
+			out = append(out, piece{audio: base64.StdEncoding.EncodeToString(f.Data), format: format(f.MediaType)})
+		case seen:
 			out = append(out, piece{picture: "data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(f.Data)})
 		}
 	}
 	return slices.DeleteFunc(append(out, piece{text: e.fresh}), func(p piece) bool { return p == piece{} })
 }
 
-// whole is the pieces as one text; false if one is a picture.
+// whole is the pieces as one text; false if one is a picture or audio.
 func whole(pieces []piece) (text string, ok bool) {
 	texts := make([]string, len(pieces))
 	for i, p := range pieces {
-		if texts[i] = p.text; p.picture != "" {
+		if texts[i] = p.text; p.picture+p.audio != "" {
 			return "", false
 		}
 	}
@@ -116,7 +127,7 @@ func tools(req *llm.Request) []openai.FunctionDefinition {
 // cached, and only then, all text is sent in parts, of which the marks say where
 // the endpoint is told to cache; they are never on tools, and never on what is
 // new.
-func chatRequest(model string, req *llm.Request, cached, sees bool) (openai.ChatCompletionRequest, []mark) {
+func chatRequest(model string, req *llm.Request, cached bool, takes senses) (openai.ChatCompletionRequest, []mark) {
 	out := openai.ChatCompletionRequest{
 		Model:         model,
 		Stream:        true,
@@ -138,7 +149,7 @@ func chatRequest(model string, req *llm.Request, cached, sees bool) (openai.Chat
 		out.Messages = append(out.Messages, m)
 	}
 	first := len(out.Messages)
-	messages, settled := entries(req, sees)
+	messages, settled := entries(req, takes)
 	for _, e := range messages {
 		out.Messages = append(out.Messages, chatMessage(e, cached))
 	}
@@ -181,6 +192,9 @@ func chatMessage(e entry, inParts bool) openai.ChatCompletionMessage {
 func (p piece) part() openai.ChatMessagePart {
 	if p.picture != "" {
 		return openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: p.picture}}
+	}
+	if p.audio != "" { // for which the library has no place: see [hearable]
+		return openai.ChatMessagePart{Type: typeAudio, ImageURL: &openai.ChatMessageImageURL{URL: p.audio, Detail: openai.ImageURLDetail(p.format)}}
 	}
 	return openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: p.text}
 }

@@ -16,7 +16,7 @@ import (
 // responsesRequest translates a request for the Responses API. The provider
 // keeps nothing of it. What the model thought is asked for, and sent if it is
 // of by; "" does neither. The native tools come after the others.
-func responsesRequest(model string, req *llm.Request, by string, sees bool, native []openai.ResponseTool) openai.CreateResponseRequest {
+func responsesRequest(model string, req *llm.Request, by string, takes senses, native []openai.ResponseTool) openai.CreateResponseRequest {
 	out := openai.CreateResponseRequest{
 		Model:           model,
 		Instructions:    strings.Join(slices.DeleteFunc([]string{req.System, req.Context}, empty), "\n\n"),
@@ -26,7 +26,7 @@ func responsesRequest(model string, req *llm.Request, by string, sees bool, nati
 	if by != "" {
 		out.Include = []openai.ResponseInclude{openai.ResponseIncludeReasoningEncryptedContent}
 	}
-	messages, _ := entries(req, sees)
+	messages, _ := entries(req, takes)
 	input := []any{}
 	for _, e := range messages {
 		input = append(input, responsesItems(e, by)...)
