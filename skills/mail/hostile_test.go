@@ -92,6 +92,9 @@ func repeated(w io.Writer, text string, times int) {
 	}
 }
 
+// nils are so many fields that a part does not have.
+func nils(n int) string { return strings.Repeat(" NIL", n) }
+
 // However much a server sends, or says that it has, a call takes a bounded part of it.
 func TestAccount_isNotExhaustedByItsServer(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -111,7 +114,7 @@ func TestAccount_isNotExhaustedByItsServer(t *testing.T) {
 		}, "or with parts within too many others"},
 		"parts beside parts within parts": {"UID FETCH", func(w io.Writer, _ string) bool {
 			_, _ = io.WriteString(w, "* 1 FETCH (UID 1 BODYSTRUCTURE ")
-			repeated(w, "((\"a\" {3}\r\nb\r\n NIL NIL NIL \"7bit\" 1)", 1<<21)
+			repeated(w, "((\"a\" {3}\r\nb\r\n"+nils(3)+" \"7bit\" 1)", 1<<21)
 			return false
 		}, "or with parts within too many others"},
 		"two million messages": {"UID SEARCH", says(`* ESEARCH (TAG "<tag>") UID ALL 1:2000000`), "finds more messages in a folder than"},
@@ -158,10 +161,10 @@ func TestSave_savesNothingThatIsInDoubt(t *testing.T) {
 					return err == nil
 				}
 				section := func(name, text string) string { return fmt.Sprintf("BODY[%s]<0> {%d}\r\n%s", name, len(text), text) }
-				part := `("application" "pdf" NIL NIL NIL "7bit" 3 NIL NIL NIL NIL)`
+				part := `("application" "pdf"` + nils(3) + ` "7bit" 3` + nils(4) + `)`
 				switch {
 				case strings.Contains(line, "BODYSTRUCTURE"):
-					return send(`RFC822.SIZE 900000 BODYSTRUCTURE (%s%s "mixed" ("boundary" "m") NIL NIL NIL)`, part, part)
+					return send(`RFC822.SIZE 900000 BODYSTRUCTURE (%s%s "mixed" ("boundary" "m")%s)`, part, part, nils(3))
 				case strings.Contains(line, "[HEADER]"):
 					return send("%s %s %s", section("HEADER", "Subject: x\r\nContent-Type: multipart/mixed; boundary=m\r\n\r\n"), section("1.MIME", tt.first), section("2.MIME", pdf("b.pdf")))
 				case strings.Contains(line, "[2]"):
