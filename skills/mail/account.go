@@ -35,18 +35,26 @@ const (
 func (p *post) handIn(ctx context.Context, env *skill.Env, m *parcel) (note string) {
 	box, folder := p.accounts[m.owner].Box, m.record.Folder
 	dir := p.folder(folder, m.owner)
-	if box == nil || folder != Sent && folder != Drafts || m.record.Place != nil && !exists(dir, m.file) {
+	if box == nil || folder != Sent && folder != Drafts {
 		return ""
 	}
-	if err := p.fileWith(ctx, box, m, dir); mesh.IsCode(err, mesh.NotFound) {
-		return "" // the account has no such folder: it stays here
-	} else if err != nil {
-		env.Logger.WarnContext(ctx, "mail is not in the account's folder, but in the mesh's", "folder", folder, "file", m.file, "err", err)
-		return fmt.Sprintf(" It is not in the folder %s of the account yet: %s.", folder, mesh.DetailOf(err))
+	if m.record.Place == nil {
+		if err := p.fileWith(ctx, box, m, dir); mesh.IsCode(err, mesh.NotFound) {
+			return "" // the account has no such folder: it stays here
+		} else if err != nil {
+			env.Logger.WarnContext(ctx, "mail is not in the account's folder, but in the mesh's", "folder", folder, "file", m.file, "err", err)
+			return fmt.Sprintf(" It is not in the folder %s of the account yet: %s.", folder, mesh.DetailOf(err))
+		}
+	}
+	if m.record.Place != nil && exists(dir, m.file) {
+		if err := outfile.Remove(dir, m.file); err != nil {
+			env.Logger.WarnContext(ctx, "mail that is in the account's folder is in the mesh's, too", "folder", folder, "file", m.file, "err", err)
+		}
 	}
 	return ""
 }
 
+// fileWith puts the message into the account, and notes where it is.
 func (p *post) fileWith(ctx context.Context, box *imapbox.Account, m *parcel, dir string) error {
 	const op = "mail.handIn"
 	f, err := outfile.Open(dir, m.file)
@@ -76,17 +84,17 @@ func (p *post) fileWith(ctx context.Context, box *imapbox.Account, m *parcel, di
 		m.record.Place = nil
 		return mesh.Wrap(op, err)
 	}
-	return outfile.Remove(dir, m.file)
+	return nil
 }
 
 // A removal is what is known of a message that is moved, by the key of the call.
 type removal struct {
-	ID        string `json:"id"`
-	To        string `json:"to"`
-	MessageID string `json:"message_id,omitempty"` // of one on a server
-	Folder    string `json:"folder,omitempty"`     // of a file, where it was,
-	File      string `json:"file,omitempty"`       // under which name,
-	As        string `json:"as,omitempty"`         // and under which it goes on
+	ID     string         `json:"id"`
+	To     string         `json:"to"`
+	Begun  *imapbox.Begun `json:"begun,omitempty"`  // of one on a server
+	Folder string         `json:"folder,omitempty"` // of a file, where it was,
+	File   string         `json:"file,omitempty"`   // under which name,
+	As     string         `json:"as,omitempty"`     // and under which it goes on
 	// Place is where it is, once it was moved.
 	Place *imapbox.Place `json:"place,omitempty"`
 }
@@ -136,8 +144,8 @@ func (p *post) move(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 // carryOut moves the message, and notes that it was.
 func (p *post) carryOut(ctx context.Context, call *skill.Call, env *skill.Env, r *removal, again bool, note func(*removal) error) error {
 	if box := p.accounts[env.Owner()].Box; box != nil && imapbox.IsID(r.ID) {
-		place, err := box.Move(ctx, imapbox.Moving{ID: r.ID, To: r.To, MessageID: r.MessageID, Again: again, Note: func(messageID string) error {
-			r.MessageID = messageID
+		place, err := box.Move(ctx, imapbox.Moving{ID: r.ID, To: r.To, Begun: r.Begun, Note: func(b imapbox.Begun) error {
+			r.Begun = &b
 			return note(r)
 		}})
 		if err != nil {
@@ -158,24 +166,36 @@ func (p *post) carryOut(ctx context.Context, call *skill.Call, env *skill.Env, r
 		if slices.Contains([]string{Outbox, Sending}, e.folder) {
 			return mesh.Errorf(mesh.Precondition, call.Skill, "The message is in the folder %s, and on its way; it is not moved", e.folder)
 		}
-		r.Folder, r.File, r.As = e.folder, e.file, e.file
-		if e.folder != r.To && exists(p.folder(r.To, owner), e.file) { // of another one
-			r.As = e.id + "-" + outfile.Name(env.Tenant, call.Key)[:8] + suffix
-		}
-		if err := note(r); err != nil {
+		r.Folder, r.File = e.folder, e.file
+		if err := r.choose(p.folder(r.To, owner), note); err != nil {
 			return err
 		}
 	}
 	from, to := p.folder(r.Folder, owner), p.folder(r.To, owner)
-	switch {
-	case r.Folder == r.To:
-	case exists(from, r.File):
-		if err := outfile.MoveAs(from, r.File, to, r.As); err != nil {
+	for moved := r.Folder == r.To; !moved; {
+		if !exists(from, r.File) && exists(to, r.As) {
+			break // it was, by a call that was cut off
+		}
+		if !exists(from, r.File) {
+			return gone(r.ID)
+		}
+		var err error
+		if moved, err = outfile.MoveNew(from, r.File, to, r.As); err == nil && !moved {
+			err = r.choose(to, note) // somebody was faster
+		}
+		if err != nil {
 			return err
 		}
-	case !exists(to, r.As):
-		return gone(r.ID)
 	}
 	r.Place = &imapbox.Place{ID: idOf(r.To, r.As), Folder: r.To}
+	return note(r)
+}
+
+// choose notes a name that no file of the folder has: its own if it can be.
+func (r *removal) choose(dir string, note func(*removal) error) error {
+	r.As = r.File
+	for n := 1; r.Folder != r.To && exists(dir, r.As); n++ {
+		r.As = fmt.Sprintf("%s-%d%s", idOf(r.Folder, r.File), n, suffix)
+	}
 	return note(r)
 }

@@ -197,25 +197,7 @@ func (p *post) save(ctx context.Context, call *skill.Call, env *skill.Env) (*ski
 // content is the attachment that the call asks for.
 func (p *post) content(ctx context.Context, call *skill.Call, env *skill.Env, id string) (a attachment, data []byte, err error) {
 	if box := p.accounts[env.Owner()].Box; box != nil && imapbox.IsID(id) {
-		raw, err := box.Attachment(ctx, id, func(m *imapbox.Message) (int, error) {
-			l := received(id, m, env.Now())
-			i, err := l.choose(call)
-			if err == nil {
-				a = l.attachments[i]
-			}
-			return i, err
-		})
-		if err != nil {
-			return a, nil, mesh.Wrap(call.Skill, err)
-		}
-		e, err := message.Read(bytes.NewReader(raw))
-		if e == nil || err != nil && !message.IsUnknownCharset(err) {
-			return a, nil, mesh.Errorf(mesh.Precondition, call.Skill, "The attachment is damaged; open the message with a mail program: %w", err)
-		}
-		if data, err = io.ReadAll(e.Body); err != nil {
-			return a, nil, mesh.Errorf(mesh.Precondition, call.Skill, "The attachment is damaged; open the message with a mail program: %w", err)
-		}
-		return a, data, nil
+		return contentIn(ctx, box, call, env, id)
 	}
 	e, err := p.find(env.Owner(), id)
 	if err != nil {
@@ -234,6 +216,57 @@ func (p *post) content(ctx context.Context, call *skill.Call, env *skill.Env, id
 		return a, nil, gone(id)
 	}
 	defer func() { _ = f.Close() }() // only read
-	_, data = pick(f, maxWhole, i)
+	if _, data, err = pick(f, maxWhole, i); err != nil {
+		return a, nil, damaged(call, err)
+	}
 	return l.attachments[i], data, nil
+}
+
+// contentIn is the same of a message in an account. Senders can write messages that servers and we
+// divide into parts differently: what is saved is what was listed, or nothing.
+func contentIn(ctx context.Context, box *imapbox.Account, call *skill.Call, env *skill.Env, id string) (a attachment, data []byte, err error) {
+	whole := false // the message is here
+	raw, err := box.Attachment(ctx, id, func(m *imapbox.Message) (int, error) {
+		l := received(id, m, env.Now())
+		i, err := l.choose(call)
+		switch {
+		case err != nil:
+			return 0, err
+		case m.Sizes != nil && len(m.Sizes) != len(l.attachments):
+			return 0, disputed(call)
+		}
+		if a = l.attachments[i]; m.Sizes != nil {
+			return i, nil
+		}
+		if m.Cut {
+			return 0, mesh.Errorf(mesh.Precondition, call.Skill, "The server does not tell the parts of the message well enough, and it is too long to be fetched whole; save the attachment with a mail program")
+		}
+		if _, data, err = pick(bytes.NewReader(m.Raw), maxWhole, i); err != nil {
+			return 0, damaged(call, err)
+		}
+		whole = true
+		return -1, nil
+	})
+	if whole || err != nil {
+		return a, data, mesh.Wrap(call.Skill, err)
+	}
+	e, err := message.Read(bytes.NewReader(raw))
+	if e == nil || err != nil && !message.IsUnknownCharset(err) {
+		return a, nil, damaged(call, err)
+	}
+	if got, ok := labelled(e.Header); !ok || got.name != a.name || got.kind != a.kind {
+		return a, nil, disputed(call)
+	}
+	if data, err = io.ReadAll(e.Body); err != nil {
+		return a, nil, damaged(call, err)
+	}
+	return a, data, nil
+}
+
+func damaged(call *skill.Call, err error) error {
+	return mesh.Errorf(mesh.Precondition, call.Skill, "The attachment is damaged; open the message with a mail program: %w", err)
+}
+
+func disputed(call *skill.Call) error {
+	return mesh.Errorf(mesh.Precondition, call.Skill, "The mail server finds other parts in the message than are listed here, so that it is not sure which is meant; save the attachment with a mail program")
 }

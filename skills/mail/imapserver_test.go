@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http/httptest"
+	"net/mail"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +33,7 @@ type imapServer struct {
 	caps  imap.CapSet
 
 	mu      sync.Mutex
+	refuse  string        // the command that is not carried out
 	cut     string        // the command after which the connection breaks, carried out as it is
 	hang    chan struct{} // if not nil, closed when an APPEND that was carried out is to be answered
 	begun   chan struct{} // gets a value when one was
@@ -119,11 +121,23 @@ type begun struct {
 
 func (b *begun) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// receive puts a message into a folder.
+// receive puts a message into a folder, when it is dated.
 func (s *imapServer) receive(t *testing.T, folder, message string) {
 	t.Helper()
+	at := time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)
+	if m, err := mail.ReadMessage(strings.NewReader(message)); err == nil {
+		if date, err := m.Header.Date(); err == nil {
+			at = date
+		}
+	}
+	s.receiveAt(t, folder, message, at)
+}
+
+// receiveAt puts a message into a folder that arrived then.
+func (s *imapServer) receiveAt(t *testing.T, folder, message string, at time.Time) {
+	t.Helper()
 	data := strings.ReplaceAll(message, "\n", "\r\n")
-	if _, err := s.user.Append(folder, literal{strings.NewReader(data)}, &imap.AppendOptions{Time: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)}); err != nil {
+	if _, err := s.user.Append(folder, literal{strings.NewReader(data)}, &imap.AppendOptions{Time: at}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,12 +223,28 @@ func (s *imapSession) Append(name string, r imap.LiteralReader, o *imap.AppendOp
 	return data, err
 }
 
+// refused is the error of a command that is not carried out.
+func (s *imapSession) refused(command string) error {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if s.server.refuse != command {
+		return nil
+	}
+	return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeOverQuota, Text: "no room"}
+}
+
 func (s *imapSession) Move(w *imapserver.MoveWriter, n imap.NumSet, to string) error {
+	if err := s.refused("MOVE"); err != nil {
+		return err
+	}
 	defer s.after("MOVE")
 	return s.UserSession.Move(w, n, to)
 }
 
 func (s *imapSession) Copy(n imap.NumSet, to string) (*imap.CopyData, error) {
+	if err := s.refused("COPY"); err != nil {
+		return nil, err
+	}
 	defer s.after("COPY")
 	return s.UserSession.Copy(n, to)
 }

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +23,6 @@ const (
 	maxWhole      = 40 << 20 // read of a file that is shown, or whose attachment is saved
 	maxHeaders    = 256 << 10
 	maxText       = 512 << 10 // shown of all texts of a message
-	maxParts      = 100       // parts
-	maxDepth      = 8         // parts within parts
 	maxLine       = 300       // one shown field
 	maxAttachment = 20        // attachments listed
 )
@@ -33,6 +32,7 @@ const (
 type letter struct {
 	id, folder        string
 	date              time.Time
+	arrived           time.Time // by which lists are ordered
 	from, to, cc      string
 	subject           string
 	messageID, answer string // Message-ID and In-Reply-To
@@ -52,12 +52,13 @@ func (a attachment) String() string { return fmt.Sprintf("%s (%s, %d bytes)", a.
 // parse reads a message of at most so many bytes from whatever the data is. It always returns a letter,
 // which says in problems what could not be read.
 func parse(r io.Reader, most int64) *letter {
-	l, _ := pick(r, most, -1)
+	l, _, _ := pick(r, most, -1)
 	return l
 }
 
-// pick is parse that also returns the content of an attachment, counted from 0.
-func pick(r io.Reader, most int64, which int) (*letter, []byte) {
+// pick is parse that also returns the content of an attachment, counted from 0, with an error if it
+// is damaged.
+func pick(r io.Reader, most int64, which int) (*letter, []byte, error) {
 	l := new(letter)
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
@@ -71,14 +72,14 @@ func pick(r io.Reader, most int64, which int) (*letter, []byte) {
 	if e == nil {
 		l.problem("it is no message that can be understood; it is shown as it is")
 		l.text = visible(string(data), maxText)
-		return l, nil
+		return l, nil, nil
 	}
 	l.header(gomail.Header{Header: e.Header})
 	l.understood(err)
 	w := walker{letter: l, which: which}
 	texts := w.texts(e, 0)
 	l.text = visible(strings.Join(texts, "\n\n"), maxText)
-	return l, w.content
+	return l, w.content, w.err
 }
 
 func (l *letter) problem(format string, args ...any) {
@@ -133,25 +134,23 @@ type walker struct {
 	parts   int
 	which   int    // of the attachments whose content is wanted; -1 for none
 	content []byte // of it
+	err     error  // why it is not whole
 }
 
 // texts returns the texts of the part and of those in it, and notes what else
 // there is.
 func (w *walker) texts(e *message.Entity, depth int) []string {
-	if w.parts++; w.parts > maxParts || depth > maxDepth {
+	if w.parts++; w.parts > imapbox.MaxParts || depth > imapbox.MaxDepth {
 		w.letter.problem("it has more parts than are shown")
 		return nil
 	}
-	kind, _, err := e.Header.ContentType()
-	if err != nil || kind == "" {
-		kind = "text/plain"
-	}
+	kind := kindOf(e.Header)
 	if mr := e.MultipartReader(); mr != nil {
 		return w.multipart(mr, kind, depth)
 	}
-	disposition, params, _ := e.Header.ContentDisposition()
-	if !imapbox.IsText(kind, disposition) {
-		w.attachment(e, kind, params["filename"])
+	a, ok := labelled(e.Header)
+	if ok {
+		w.attachment(e, a)
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(e.Body, maxText+1))
@@ -169,7 +168,7 @@ func (w *walker) texts(e *message.Entity, depth int) []string {
 func (w *walker) multipart(mr message.MultipartReader, kind string, depth int) []string {
 	defer func() { _ = mr.Close() }() // only read
 	var all, plain, html []string
-	for w.parts <= maxParts {
+	for w.parts <= imapbox.MaxParts {
 		part, err := mr.NextPart()
 		if part == nil {
 			w.letter.understood(err)
@@ -193,7 +192,23 @@ func (w *walker) multipart(mr message.MultipartReader, kind string, depth int) [
 	return html
 }
 
-func (w *walker) attachment(e *message.Entity, kind, name string) {
+// labelled is the attachment that the header says a part is, if it is one. Its size is not known.
+func labelled(h message.Header) (a attachment, ok bool) {
+	kind := kindOf(h)
+	disposition, params, _ := h.ContentDisposition()
+	return attachment{name: shown(cmp.Or(params["filename"], "without a name")), kind: mesh.Clip(oneLine(kind), maxShown)}, !imapbox.IsText(kind, disposition)
+}
+
+// kindOf is the media type of a part.
+func kindOf(h message.Header) string {
+	kind, _, err := h.ContentType()
+	if err != nil {
+		return "text/plain"
+	}
+	return cmp.Or(kind, "text/plain")
+}
+
+func (w *walker) attachment(e *message.Entity, a attachment) {
 	var content bytes.Buffer
 	into := io.Discard
 	if len(w.letter.attachments) == w.which {
@@ -202,15 +217,13 @@ func (w *walker) attachment(e *message.Entity, kind, name string) {
 	size, err := io.Copy(into, e.Body)
 	w.letter.understood(err)
 	if len(w.letter.attachments) == w.which {
-		w.content = content.Bytes()
+		w.content, w.err = content.Bytes(), err
 	}
 	if len(w.letter.attachments) == maxAttachment {
 		w.letter.problem("it has more attachments than are listed")
 	}
-	if name == "" {
-		name = "without a name"
-	}
-	w.letter.attachments = append(w.letter.attachments, attachment{name: shown(name), kind: mesh.Clip(oneLine(kind), maxShown), size: size})
+	a.size = size
+	w.letter.attachments = append(w.letter.attachments, a)
 }
 
 // shown is a field as one bounded line.

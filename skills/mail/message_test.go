@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"agentmesh/skills/mail/imapbox"
 )
 
 // Whatever a file holds, what is shown of it is bounded, valid, and visible.
@@ -31,7 +33,7 @@ func FuzzParse(f *testing.F) {
 		if len(l.text) > maxText+8 || strings.ContainsAny(l.text, "\r\x00\x1b\u202e") || !utf8.ValidString(l.text) {
 			t.Errorf("the text is %.500q", l.text)
 		}
-		if len(l.attachments) > maxParts || len(l.listed()) > maxAttachment*3*maxLine {
+		if len(l.attachments) > imapbox.MaxParts || len(l.listed()) > maxAttachment*3*maxLine {
 			t.Errorf("there are %d attachments", len(l.attachments))
 		}
 	})

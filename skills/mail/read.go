@@ -63,6 +63,9 @@ func received(id string, m *imapbox.Message, now time.Time) *letter {
 	l := parse(bytes.NewReader(m.Raw), maxWhole)
 	l.id, l.folder = id, shown(m.Folder)
 	l.dated(m.Arrived, now)
+	if m.Cut {
+		l.problem("it is longer than what is shown; the rest is left out")
+	}
 	for i := range l.attachments {
 		if i < len(m.Sizes) {
 			l.attachments[i].size = m.Sizes[i]

@@ -50,9 +50,7 @@ func (p *post) search(ctx context.Context, call *skill.Call, env *skill.Env) (*s
 		count, w.shown = count+r.Count, r.Folders
 		w.skipped = r.Unseen
 	}
-	slices.SortStableFunc(found, func(a, b *letter) int {
-		return cmp.Or(b.date.Compare(a.date), cmp.Compare(a.id, b.id))
-	})
+	slices.SortStableFunc(found, func(a, b *letter) int { return b.arrived.Compare(a.arrived) })
 	if box != nil {
 		unseen += max(0, count-maxLetters)
 		count = min(count, maxLetters)
@@ -76,7 +74,7 @@ func (p *post) searchFiles(ctx context.Context, env *skill.Env, w *wish) (found 
 			return nil, 0, err
 		}
 		if w.wants(l) {
-			l.text = "" // only its head is shown
+			l.text, l.arrived = "", l.date // only its head is shown; files are copied, and lose their time
 			found = append(found, l)
 		}
 	}
@@ -94,7 +92,7 @@ func (w *wish) query() imapbox.Query {
 
 // headed is the letter of which a server told the head.
 func headed(h imapbox.Head, now time.Time) *letter {
-	l := &letter{id: h.ID, folder: shown(h.Folder), from: shown(h.From), to: shown(h.To), cc: shown(h.Cc), subject: shown(h.Subject), date: h.Date}
+	l := &letter{id: h.ID, arrived: h.Arrived, folder: shown(h.Folder), from: shown(h.From), to: shown(h.To), cc: shown(h.Cc), subject: shown(h.Subject), date: h.Date}
 	l.dated(now, now)
 	return l
 }

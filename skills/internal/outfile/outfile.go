@@ -188,21 +188,47 @@ func Open(dir, name string) (*os.File, error) {
 
 var errNoFile = errors.New("not a regular file")
 
-// Move puts the file from/name into the folder to, which it makes if need be.
-func Move(from, to, name string) error { return MoveAs(from, name, to, name) }
-
-// MoveAs is Move to another name. What has that name is replaced.
-func MoveAs(from, name, to, as string) error {
+// Move puts the file from/name into the folder to, which it makes if need be. What has that name
+// there is replaced.
+func Move(from, to, name string) error {
 	if err := makeDir(to); err != nil {
 		return failed(to, err)
 	}
-	if err := os.Rename(filepath.Join(from, name), filepath.Join(to, as)); err != nil {
-		return failed(to, err)
-	}
-	if err := errors.Join(syncDir(to), syncDir(from)); err != nil {
+	if err := errors.Join(os.Rename(filepath.Join(from, name), filepath.Join(to, name)), syncDir(to), syncDir(from)); err != nil {
 		return failed(to, err)
 	}
 	return nil
+}
+
+// MoveNew is Move to a name that no other file has, and reports whether it moved the file; false
+// without an error means that another one has the name. One that a call which died had there
+// already, and not taken away yet, is moved.
+func MoveNew(from, name, to, as string) (moved bool, err error) {
+	if err := makeDir(to); err != nil {
+		return false, failed(to, err)
+	}
+	source, target := filepath.Join(from, name), filepath.Join(to, as)
+	err = os.Link(source, target)
+	there, taken := os.Lstat(target)
+	switch {
+	case err == nil:
+	case taken == nil:
+		if here, err := os.Lstat(source); err != nil {
+			return false, failed(from, err)
+		} else if !os.SameFile(here, there) {
+			return false, nil
+		}
+	default: // a file system without links
+		err = os.Rename(source, target)
+		if err := errors.Join(err, syncDir(to), syncDir(from)); err != nil {
+			return false, failed(to, err)
+		}
+		return true, nil
+	}
+	if err := syncDir(to); err != nil {
+		return false, failed(to, err)
+	}
+	return true, Remove(from, name)
 }
 
 // Remove deletes the file dir/name.

@@ -130,3 +130,35 @@ func TestLock_hasOneHolder(t *testing.T) {
 		t.Errorf("waiting ended with %v", err)
 	}
 }
+
+func TestMoveNew_replacesNothing(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	for name, text := range map[string]string{"mine": "mine", "other": "other"} {
+		if err := outfile.WriteOnce(from, name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if moved, err := outfile.MoveNew(from, "other", to, "x"); !moved || err != nil {
+		t.Fatalf("moved: %v, %v", moved, err)
+	}
+	if moved, err := outfile.MoveNew(from, "mine", to, "x"); moved || err != nil {
+		t.Errorf("over another one, moved: %v, %v", moved, err)
+	}
+	if err := os.Link(filepath.Join(from, "mine"), filepath.Join(to, "y")); err != nil { // as a call that died left it
+		t.Fatal(err)
+	}
+	if moved, err := outfile.MoveNew(from, "mine", to, "y"); !moved || err != nil {
+		t.Errorf("half moved, moved: %v, %v", moved, err)
+	}
+	if left, err := os.ReadDir(from); len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	for name, want := range map[string]string{"x": "other", "y": "mine"} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); string(got) != want {
+			t.Errorf("%s is %q: %v", name, got, err)
+		}
+	}
+	if _, err := outfile.MoveNew(from, "none", to, "z"); !mesh.IsCode(err, mesh.Unavailable) {
+		t.Errorf("of no file: %v", err)
+	}
+}

@@ -20,7 +20,9 @@ const (
 	maxUnparted = 4 << 20
 	maxHeader   = 256 << 10
 	maxText     = 512 << 10 // of each text
-	maxParts    = 100       // parts
+	// MaxParts is how many parts of a message are looked at, and MaxDepth how many within each other.
+	MaxParts = 100
+	MaxDepth = 8
 	// MaxAttachment is what an attachment may have, as it is sent: about 25 MiB of content.
 	MaxAttachment = 35 << 20
 )
@@ -35,6 +37,8 @@ type Message struct {
 	// Sizes are the bytes of the attachments that are empty in Raw, in their order; nil if none
 	// is.
 	Sizes []int64
+	// Cut says that Raw lacks more than that: the end of a text or of the message, or parts.
+	Cut bool
 }
 
 // IsText reports whether a part is text of the message; all others are attachments.
@@ -52,8 +56,8 @@ func (a *Account) Read(ctx context.Context, id string) (m *Message, err error) {
 }
 
 // Attachment returns an attachment as it is sent: the part's header with its body. Which one,
-// choose says of the message that it is given, counting from 0. Errors are those of Read and of
-// choose, Invalid for one that is too large.
+// choose says of the message that it is given, counting from 0; it says -1 if it needs none, as
+// Raw has it. Errors are those of Read and of choose, Invalid for one that is too large.
 func (a *Account) Attachment(ctx context.Context, id string, choose func(*Message) (int, error)) (raw []byte, err error) {
 	err = a.within(ctx, func(s *session) error {
 		m, parts, err := s.read(id)
@@ -61,11 +65,11 @@ func (a *Account) Attachment(ctx context.Context, id string, choose func(*Messag
 			return err
 		}
 		at, err := choose(m)
-		if err != nil {
+		if at < 0 || err != nil {
 			return err
 		}
 		parts = slices.DeleteFunc(parts, func(p part) bool { return p.text || p.multi })
-		if at < 0 || at >= len(parts) {
+		if at >= len(parts) {
 			return mesh.Errorf(mesh.NotFound, "imapbox", "The message has no attachment %d", at+1)
 		}
 		raw, err = s.part(id, parts[at])
@@ -108,29 +112,36 @@ func (s *session) read(id string) (*Message, []part, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m, parts := &Message{Folder: f.Name, Arrived: b.InternalDate}, partsOf(b.BodyStructure)
+	m := &Message{Folder: f.Name, Arrived: b.InternalDate}
+	parts, more := partsOf(b.BodyStructure)
 	if b.RFC822Size <= maxWhole || !parted(parts) {
-		whole := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: maxUnparted}}
+		whole := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: maxUnparted + 1}}
 		got, err := s.one(id, uid, &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{whole}})
 		if err != nil {
 			return nil, nil, err
 		}
-		m.Raw = got.FindBodySection(whole)
+		m.Raw, m.Cut = cut(got.FindBodySection(whole), maxUnparted)
 		return m, parts, nil
 	}
 	opts := &imap.FetchOptions{UID: true}
 	for _, p := range parts {
 		opts.BodySection = append(opts.BodySection, p.header())
 		if p.text {
-			opts.BodySection = append(opts.BodySection, p.body(maxText))
+			opts.BodySection = append(opts.BodySection, p.body(maxText+1))
 		}
 	}
 	got, err := s.one(id, uid, opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	m.Raw, m.Sizes = assemble(parts, got.FindBodySection)
+	m.Cut = more
+	m.assemble(parts, got.FindBodySection)
 	return m, parts, nil
+}
+
+// cut is at most so much of the text, and reports whether there is more.
+func cut(text []byte, most int) ([]byte, bool) {
+	return text[:min(len(text), most)], len(text) > most
 }
 
 // part fetches one, with its header.
@@ -147,14 +158,16 @@ func (s *session) part(id string, p part) ([]byte, error) {
 	return slices.Concat(got.FindBodySection(header), got.FindBodySection(body)), nil
 }
 
-// partsOf lists what the message consists of, each before what is in it.
-func partsOf(b imap.BodyStructure) (parts []part) {
+// partsOf lists what the message consists of, each before what is in it, as far as it is looked
+// at, and reports whether there is more.
+func partsOf(b imap.BodyStructure) (parts []part, more bool) {
 	if b == nil {
-		return nil
+		return nil, false
 	}
 	places := map[string]int{}
 	b.Walk(func(path []int, b imap.BodyStructure) bool {
-		if len(parts) == maxParts {
+		if len(parts) == MaxParts || len(path) > MaxDepth {
+			more = true
 			return false
 		}
 		p := part{path: slices.Clone(path), within: -1}
@@ -183,7 +196,7 @@ func partsOf(b imap.BodyStructure) (parts []part) {
 		parts = append(parts, p)
 		return true
 	})
-	return parts
+	return parts, more
 }
 
 // parted reports whether a message can be made of the parts.
@@ -191,16 +204,15 @@ func parted(parts []part) bool {
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p part) bool { return p.multi && p.boundary == "" })
 }
 
-// assemble makes a message of the parts' headers and the texts, and tells the sizes of what it
-// leaves out.
-func assemble(parts []part, section func(*imap.FetchItemBodySection) []byte) (raw []byte, sizes []int64) {
+// assemble makes the message of the parts' headers and the texts, and notes what it leaves out.
+func (m *Message) assemble(parts []part, section func(*imap.FetchItemBodySection) []byte) {
 	var b bytes.Buffer
 	var open []int // the parts that are begun and have others in them
 	end := func() {
 		fmt.Fprintf(&b, "\r\n--%s--\r\n", parts[open[len(open)-1]].boundary)
 		open = open[:len(open)-1]
 	}
-	sizes = []int64{}
+	m.Sizes = []int64{}
 	for i, p := range parts {
 		for len(open) > 0 && open[len(open)-1] != p.within {
 			end()
@@ -213,13 +225,15 @@ func assemble(parts []part, section func(*imap.FetchItemBodySection) []byte) (ra
 		case p.multi:
 			open = append(open, i)
 		case p.text:
-			b.Write(section(p.body(maxText)))
+			text, more := cut(section(p.body(maxText+1)), maxText)
+			m.Cut = m.Cut || more
+			b.Write(text)
 		default:
-			sizes = append(sizes, p.decoded)
+			m.Sizes = append(m.Sizes, p.decoded)
 		}
 	}
 	for len(open) > 0 {
 		end()
 	}
-	return b.Bytes(), sizes
+	m.Raw = b.Bytes()
 }

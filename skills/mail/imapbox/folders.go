@@ -64,16 +64,7 @@ func (s *session) list() ([]Folder, error) {
 	found = slices.DeleteFunc(found, func(d *imap.ListData) bool {
 		return slices.Contains(d.Attrs, imap.MailboxAttrNoSelect) || slices.Contains(d.Attrs, imap.MailboxAttrNonExistent)
 	})
-	names := map[string]string{} // by the server's name
-	for _, r := range roles {
-		at := slices.IndexFunc(found, func(d *imap.ListData) bool { return slices.Contains(d.Attrs, r.attr) })
-		if at < 0 {
-			at = slices.IndexFunc(found, func(d *imap.ListData) bool { return slices.Contains(r.usual, strings.ToLower(last(d))) })
-		}
-		if at >= 0 && names[found[at].Mailbox] == "" {
-			names[found[at].Mailbox] = r.name
-		}
-	}
+	names := rolesOf(found)
 	for _, d := range found {
 		f := Folder{Name: d.Mailbox, path: d.Mailbox,
 			virtual: slices.Contains(d.Attrs, imap.MailboxAttrAll) || slices.Contains(d.Attrs, imap.MailboxAttrFlagged)}
@@ -88,12 +79,41 @@ func (s *session) list() ([]Folder, error) {
 	return s.folders, nil
 }
 
-// last is the last part of a name, as of INBOX.Sent.
-func last(d *imap.ListData) string {
-	if d.Delim == 0 {
-		return d.Mailbox
+// rolesOf says which folders are known as what, by the server's names. What has a usual name at the
+// top, or right below the inbox, comes before what has it within another folder.
+func rolesOf(found []*imap.ListData) map[string]string {
+	names := map[string]string{}
+	for _, r := range roles {
+		for _, is := range []func(*imap.ListData) bool{
+			func(d *imap.ListData) bool { return slices.Contains(d.Attrs, r.attr) },
+			func(d *imap.ListData) bool {
+				above, last := split(d)
+				return slices.Contains(r.usual, last) && (above == "" || above == "inbox")
+			},
+			func(d *imap.ListData) bool {
+				_, last := split(d)
+				return slices.Contains(r.usual, last)
+			},
+		} {
+			if at := slices.IndexFunc(found, is); at >= 0 {
+				if names[found[at].Mailbox] == "" {
+					names[found[at].Mailbox] = r.name
+				}
+				break
+			}
+		}
 	}
-	return d.Mailbox[strings.LastIndex(d.Mailbox, string(d.Delim))+1:]
+	return names
+}
+
+// split is a name in small letters, in two: INBOX.Sent is sent, within inbox.
+func split(d *imap.ListData) (above, last string) {
+	name := strings.ToLower(d.Mailbox)
+	if d.Delim == 0 {
+		return "", name
+	}
+	at := strings.LastIndex(name, string(d.Delim))
+	return name[:max(0, at)], name[at+1:]
 }
 
 // rank has the inbox come first, and others by name.

@@ -30,6 +30,8 @@ import (
 	"mime"
 	"net"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -116,7 +118,8 @@ func (a *Account) within(ctx context.Context, do func(*session) error) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	c, err := a.greet(ctx, conn)
+	bounded := &bounded{Conn: conn, left: maxRead}
+	c, err := a.greet(ctx, bounded)
 	if err != nil {
 		return err
 	}
@@ -124,13 +127,47 @@ func (a *Account) within(ctx context.Context, do func(*session) error) error {
 	if err := a.login(ctx, c); err != nil {
 		return err
 	}
-	if err := do(&session{Client: c, host: a.host}); err != nil {
+	err = do(&session{Client: c, host: a.host})
+	if err != nil && bounded.over.Load() {
+		return mesh.Errorf(mesh.Unavailable, "imapbox", "The mail server %s answers with more than is taken of one call (%d MiB), or with parts within too many others; ask for less, or tell the operator of the mesh: %w", a.host, maxRead>>20, err)
+	}
+	if err != nil {
 		return a.failure(ctx, err, "does not do what it was asked")
 	}
-	_ = conn.SetDeadline(time.Now().Add(time.Second)) // a farewell; the work is done
+	// The work is done. A deadline of the connection would not do: the library sets its own.
+	farewell := time.AfterFunc(time.Second, func() { _ = conn.Close() })
+	defer farewell.Stop()
 	_ = c.Logout().Wait()
 	return nil
 }
+
+// Bounds of what a server sends.
+const (
+	maxRead   = 64 << 20 // bytes in one call, with encryption
+	maxFrames = 2000     // of the stack of who reads; some hundred parts within each other
+)
+
+// bounded is a connection that fails when so much was read of it, or when it is read from too deep.
+// The library keeps what a server sends for one answer, however long it is, and calls itself for
+// each part that is within another one: a stack of a gigabyte would end the process. It reads
+// anew every some thousand bytes, wherever it is.
+type bounded struct {
+	net.Conn
+	left int         // only of who reads
+	over atomic.Bool // more was to be read
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 || runtime.Callers(maxFrames, make([]uintptr, 1)) > 0 {
+		b.over.Store(true)
+		return 0, errTooMuch
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+var errTooMuch = errors.New("the server sends too much")
 
 // greet begins a session, encrypted as is configured.
 func (a *Account) greet(ctx context.Context, conn net.Conn) (*imapclient.Client, error) {
