@@ -22,7 +22,7 @@ func TestAnAddressIsNobodyElses(t *testing.T) {
 			t.Errorf("who calls gets %v, %v", c, err)
 		}
 		const rangeOption = 51 // IP_LOCAL_PORT_RANGE of ip(7), which the package syscall lacks
-		any := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		anybody := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 			if e := c.Control(func(fd uintptr) {
 				err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, rangeOption, port<<16|port)
 			}); e != nil {
@@ -30,7 +30,7 @@ func TestAnAddressIsNobodyElses(t *testing.T) {
 			}
 			return err
 		}}
-		switch other, err := any.Listen(t.Context(), "tcp", "127.0.0.1:0"); {
+		switch other, err := anybody.Listen(t.Context(), "tcp", "127.0.0.1:0"); {
 		case errors.Is(err, syscall.ENOPROTOOPT):
 			t.Log("this system cannot be asked for a port of a range")
 		case !errors.Is(err, syscall.EADDRINUSE):
