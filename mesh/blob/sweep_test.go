@@ -1,6 +1,7 @@
 package blob_test
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -74,18 +75,26 @@ func TestUploadsGoWithTheirUser(t *testing.T) {
 	}
 }
 
-// While the folder is copied nothing goes that the copy's events refer to.
-func TestWhatIsDeletedWhileTheFolderIsCopiedGoesAfterwards(t *testing.T) {
-	h := newHouse(t)
+// deletedWhileCopied is a store of which a thread was deleted while its folder is copied; done ends
+// the copy.
+func deletedWhileCopied(t *testing.T) (h *house, done func(context.Context) error) {
+	t.Helper()
+	h = newHouse(t)
 	b := h.upload(one, "ann", []byte("bytes"))
 	if _, err := h.post(one, false, refTo(b)); err != nil {
 		t.Fatal(err)
 	}
-	done := h.Copying()
+	done = h.Copying()
 	delete(h.log, one)
 	if err := h.Forget(t.Context(), []mesh.ThreadKey{one}); err != nil || len(h.files()) != 1 {
 		t.Errorf("meanwhile there is %v, %v", h.files(), err)
 	}
+	return h, done
+}
+
+// While the folder is copied nothing goes that the copy's events refer to.
+func TestWhatIsDeletedWhileTheFolderIsCopiedGoesAfterwards(t *testing.T) {
+	h, done := deletedWhileCopied(t)
 	if err := done(t.Context()); err != nil || len(h.files()) != 0 {
 		t.Errorf("then there is %v, %v", h.files(), err)
 	}
@@ -96,16 +105,7 @@ func TestWhatIsDeletedWhileTheFolderIsCopiedGoesAfterwards(t *testing.T) {
 
 // What is to go later, and cannot be removed then, goes with the next sweep.
 func TestWhatWasToGoLaterIsTriedAgain(t *testing.T) {
-	h := newHouse(t)
-	b := h.upload(one, "ann", []byte("bytes"))
-	if _, err := h.post(one, false, refTo(b)); err != nil {
-		t.Fatal(err)
-	}
-	done := h.Copying()
-	delete(h.log, one)
-	if err := h.Forget(t.Context(), []mesh.ThreadKey{one}); err != nil {
-		t.Fatal(err)
-	}
+	h, done := deletedWhileCopied(t)
 	h.unread = errors.New("the log cannot be read")
 	if copied, swept := done(t.Context()), h.Sweep(t.Context()); copied == nil || swept == nil || len(h.files()) != 1 {
 		t.Errorf("of what cannot be removed there is %v: %v, %v", h.files(), copied, swept)

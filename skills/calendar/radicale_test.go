@@ -60,7 +60,7 @@ func radicale(t *testing.T, object string) *davcal.Account {
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
 	makeCalendar := func() error {
-		req, err := http.NewRequestWithContext(t.Context(), "MKCALENDAR", "http://"+address+"/ann/work/", nil)
+		req, err := http.NewRequestWithContext(t.Context(), "MKCALENDAR", "http://"+address+"/ann/office/", nil)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func radicale(t *testing.T, object string) *davcal.Account {
 
 // The skills work with a server of others as with ours of the tests: it is found, conditions hold,
 // series and their exceptions are kept.
-func TestAccount_worksWithRadicale(t *testing.T) {
+func TestInteropAccountsOnRadicale(t *testing.T) {
 	a := radicale(t, "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//x//EN\r\n"+strings.ReplaceAll(berlin+standup, "\n", "\r\n")+"END:VCALENDAR\r\n")
 	b := setup(t, calendar.WithAccount(mesh.Owner{Tenant: "default"}, a))
 	expect := func(want ...string) map[string]string {

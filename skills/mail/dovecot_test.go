@@ -127,7 +127,7 @@ service imap-login {
 
 // The skills work with a server of others as with ours of the tests: folders by what they are for,
 // UTF-8, parts of large messages, copies and moves.
-func TestAccount_worksWithDovecot(t *testing.T) {
+func TestInteropAccountsOnDovecot(t *testing.T) {
 	box := dovecot(t)
 	drive, post := t.TempDir(), newServer(t)
 	b := setup(t, post.transport(t), meshmail.WithAccount(mesh.Owner{Tenant: "default"}, meshmail.Account{Box: box}), meshmail.WithFiles(drive, true))
