@@ -31,9 +31,15 @@ const (
 func IsAudio(p *a2apb.Part) bool {
 	switch p.GetContent().(type) {
 	case *a2apb.Part_Raw, *a2apb.Part_Url:
-		return len(p.GetMediaType()) > len("audio/") && strings.EqualFold(p.GetMediaType()[:len("audio/")], "audio/")
+		return AudioType(p.GetMediaType())
 	}
 	return false
+}
+
+// AudioType reports whether a media type, or a mode of a card, is one of audio; "*/*" is not.
+func AudioType(mediaType string) bool {
+	major, kind, _ := strings.Cut(mediaType, "/")
+	return kind != "" && strings.EqualFold(major, "audio")
 }
 
 // Heard reports whether the words of an audio part are in a text part of its message; if not,

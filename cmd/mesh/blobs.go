@@ -73,7 +73,7 @@ func (c *client) taken(ctx context.Context, agent string, files []string) error 
 	slices.Sort(modes)
 	modes = slices.Compact(modes)
 	for _, name := range files {
-		if kind := typeOf(name); len(modes) > 0 && !strings.HasPrefix(kind, "audio/") && // which the mesh may make text
+		if kind := typeOf(name); len(modes) > 0 && !mesh.AudioType(kind) && // which the mesh may make text
 			!slices.ContainsFunc(modes, func(m string) bool { return registry.Accepts(m, kind) }) {
 			return mesh.InvalidField("mesh.send", "--file", "%s is %s, which no agent takes; they take %s", name, kind, strings.Join(modes, ", "))
 		}

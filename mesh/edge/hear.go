@@ -48,10 +48,11 @@ func (e *Edge) listens(s *thread.State, in *intake, t *thread.Execution) error {
 	if e.Hear == nil || in.heard || !slices.ContainsFunc(in.msg.GetParts(), mesh.IsAudio) {
 		return nil
 	}
-	var modes []string
-	if t != nil && mesh.Interrupted(t.State) { // an answer is read as text, as a yes is
-	} else if a, known := e.judge(in.key.Tenant, e.receiver(s, in, t)); known {
-		modes = a.InputModes()
+	var modes []string // of an answer none: it is read as text, as a yes is
+	if t == nil || !mesh.Interrupted(t.State) {
+		if a, known := e.judge(in.key.Tenant, e.receiver(s, in, t)); known {
+			modes = a.InputModes()
+		}
 	}
 	var parts []*a2apb.Part
 	for _, p := range in.msg.GetParts() {

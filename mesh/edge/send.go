@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"strings"
 	"time"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -95,7 +94,7 @@ func (e *Edge) intake(ctx context.Context, req *a2apb.SendMessageRequest) (*inta
 		return nil, err
 	}
 	mesh.Unmark(in.msg.Parts)
-	if slices.ContainsFunc(req.GetConfiguration().GetAcceptedOutputModes(), func(m string) bool { return strings.HasPrefix(m, "audio/") }) {
+	if slices.ContainsFunc(req.GetConfiguration().GetAcceptedOutputModes(), mesh.AudioType) {
 		mesh.WantSpeech(in.msg)
 	}
 	return in, in.fits()

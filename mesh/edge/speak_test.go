@@ -28,6 +28,11 @@ func TestAnswersAreSpokenToWhoAcceptsAudio(t *testing.T) {
 			s.put("answer", "Rooms are ", false)
 			s.put("answer", "free.", true)
 			s.move(asks, "When?")
+		case "long":
+			for i := range 600 {
+				s.put("answer", "0123456789", i > 0)
+			}
+			s.move(completed, "")
 		default:
 			s.answer(s.text())
 		}
@@ -39,6 +44,8 @@ func TestAnswersAreSpokenToWhoAcceptsAudio(t *testing.T) {
 	}{
 		"wanted":           {"hello", []string{"text/plain", "audio/mpeg"}, []string{"hello", "<hello>"}},
 		"any audio":        {"hello", []string{"audio/*"}, []string{"hello", "<hello>"}},
+		"its beginning":    {"long", []string{"audio/mpeg"}, []string{strings.Repeat("0123456789", 600), "<" + strings.Repeat("0123456789", 409) + "012…>"}},
+		"in capitals":      {"hello", []string{"Audio/MPEG"}, []string{"hello", "<hello>"}},
 		"not wanted":       {"hello", []string{"*/*"}, []string{"hello"}},
 		"a question":       {"book", []string{"audio/mpeg"}, []string{"Rooms are free.", "<Rooms are free.\n\nWhen?>"}},
 		"nothing speaks":   {"unspeakable", []string{"audio/mpeg"}, []string{"unspeakable"}},

@@ -1,8 +1,7 @@
 package llm
 
 import (
-	"strings"
-
+	"agentmesh/mesh"
 	"agentmesh/mesh/text"
 )
 
@@ -27,7 +26,7 @@ type File struct {
 const PictureTokens = 2_500
 
 // Audio reports whether the file is audio.
-func (f File) Audio() bool { return strings.HasPrefix(f.MediaType, "audio/") }
+func (f File) Audio() bool { return mesh.AudioType(f.MediaType) }
 
 // Words are what a model reads of the file. With seen it is shown the picture, or audio, as well.
 func (f File) Words(seen bool) string {

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	a2apb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -146,7 +145,7 @@ func (i *issuer) agentCard(of subject) (*a2apb.AgentCard, error) {
 // text for it.
 func spokenTo(modes, own []string) []string {
 	for _, m := range own {
-		if strings.HasPrefix(m, "audio/") && !slices.Contains(modes, m) {
+		if mesh.AudioType(m) && !slices.Contains(modes, m) {
 			modes = append(modes, m)
 		}
 	}

@@ -43,20 +43,22 @@ func (d *driver) spoken(ctx context.Context, l *leg, out outcome) *mesh.Event {
 // words is what the agent answered in the leg, as far as it is spoken.
 func (d *driver) words(ctx context.Context, l *leg, out outcome) (string, error) {
 	var order []string
-	texts := map[string]string{}
+	texts := map[string][]byte{} // as far as they may be spoken: an answer may have many pieces
 	take := func(e *mesh.Event) {
 		b, ok := e.Body.(mesh.ArtifactAppended)
 		if !ok || e.Execution != l.exec.ID {
 			return
 		}
-		id, text := b.Artifact.GetArtifactId(), ""
-		for _, p := range b.Artifact.GetParts() {
-			text += p.GetText()
-		}
+		id := b.Artifact.GetArtifactId()
 		if !b.Append {
-			texts[id] = ""
+			delete(texts, id)
 		}
-		if texts[id] += text; text != "" && !slices.Contains(order, id) {
+		for _, p := range b.Artifact.GetParts() {
+			if len(texts[id]) < maxSpoken {
+				texts[id] = append(texts[id], p.GetText()...)
+			}
+		}
+		if len(texts[id]) > 0 && !slices.Contains(order, id) {
 			order = append(order, id)
 		}
 	}
@@ -78,7 +80,7 @@ func (d *driver) words(ctx context.Context, l *leg, out outcome) (string, error)
 	}
 	said := make([]string, 0, len(order)+1)
 	for _, id := range order {
-		said = append(said, texts[id])
+		said = append(said, string(texts[id]))
 	}
 	said = append(said, mesh.TextOf(out.last.Message))
 	return mesh.Clip(strings.TrimSpace(strings.Join(said, "\n\n")), maxSpoken-len("…")), nil

@@ -14,8 +14,8 @@
 //
 // # What it is not
 //
-// It knows no endpoint, which is the [llm.Transcriber]'s, and logs nothing: who posts the message
-// does.
+// It knows no endpoint, which is the [llm.Transcriber]'s, and adds nothing to the thread's log: who
+// posts the message does.
 package voice
 
 import (

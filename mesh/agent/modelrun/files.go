@@ -213,7 +213,7 @@ func (s *showing) picture(f *llm.File, read func(most int64) []byte, takes bool,
 			return
 		}
 		is := sound(mediaType(http.DetectContentType(data)))
-		if !slices.Contains(pictures, is) && !slices.Contains(audios, is) || f.Audio() != strings.HasPrefix(is, "audio/") { // which providers refuse, with all that is asked
+		if !slices.Contains(pictures, is) && !slices.Contains(audios, is) || f.Audio() != mesh.AudioType(is) { // which providers refuse, with all that is asked
 			f.Note = text.FileNotAs(f.MediaType)
 			return
 		}
