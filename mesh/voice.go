@@ -100,6 +100,15 @@ func Worded(parts []*a2apb.Part) []*a2apb.Part {
 	return slices.DeleteFunc(slices.Clone(parts), heard)
 }
 
+// SpeechArtifact is the id of the artifact that is the answer to the message as it is spoken. The
+// log has what tells one leg from another before it, as before all ids of artifacts.
+func SpeechArtifact(message string) string { return "speech-" + message }
+
+// IsSpeech reports whether the artifact is the answer to the message as it is spoken.
+func IsSpeech(a *a2apb.Artifact, message string) bool {
+	return strings.HasSuffix(a.GetArtifactId(), SpeechArtifact(message))
+}
+
 // WantsSpeech reports whether the answer to the message is to be spoken, too.
 func WantsSpeech(m *a2apb.Message) bool {
 	return m.GetMetadata().GetFields()[ExtensionURI].GetStructValue().GetFields()[keySpeak].GetBoolValue()

@@ -148,7 +148,7 @@ func (c *client) sendOnce(ctx context.Context, o sendOptions, args []string) err
 			}
 			return err
 		}
-		speech = cmp.Or(speechIn(u.raw), speech)
+		speech = cmp.Or(speechIn(u.raw, t.send.GetMessage()), speech)
 		if !o.json {
 			a.show(v.show(u))
 		} else if u.raw != nil {
@@ -175,7 +175,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 		if err := printAll[proto.Message](c.app, resp); err != nil {
 			return err
 		}
-		return c.settle(ctx, o, t, speechIn(u.raw))
+		return c.settle(ctx, o, t, speechIn(u.raw, t.send.GetMessage()))
 	}
 	v := newView(c.app.shows)
 	for _, art := range resp.GetTask().GetArtifacts() {
@@ -184,7 +184,7 @@ func (c *client) sendWhole(ctx context.Context, o sendOptions, t *turn) error {
 	u.snapshot = false
 	c.app.show(v.show(u))
 	c.app.show(v.end(t.state))
-	return c.settle(ctx, o, t, speechIn(u.raw))
+	return c.settle(ctx, o, t, speechIn(u.raw, t.send.GetMessage()))
 }
 
 // wholeAnswer returns an answer without a stream as the event of one.

@@ -18,20 +18,17 @@ import (
 	"agentmesh/mesh"
 )
 
-// speechIn is the last audio that the artifacts of an event have, or nil.
-func speechIn(r *a2apb.StreamResponse) *a2apb.Part {
+// speechIn is the answer to the message as it is spoken, if the event has it, or nil.
+func speechIn(r *a2apb.StreamResponse, to *a2apb.Message) *a2apb.Part {
 	all := r.GetTask().GetArtifacts()
 	if u := r.GetArtifactUpdate(); u != nil {
 		all = []*a2apb.Artifact{u.GetArtifact()}
 	}
-	for _, a := range slices.Backward(all) {
-		for _, p := range slices.Backward(a.GetParts()) {
-			if mesh.IsAudio(p) {
-				return p
-			}
-		}
+	at := slices.IndexFunc(all, func(a *a2apb.Artifact) bool { return mesh.IsSpeech(a, to.GetMessageId()) })
+	if at < 0 || len(all[at].GetParts()) == 0 {
+		return nil
 	}
-	return nil
+	return all[at].GetParts()[0]
 }
 
 // keepSpeech writes the answer as it is spoken, nil if it is not, to the file.

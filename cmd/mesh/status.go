@@ -21,7 +21,8 @@ such as policies with a mistake, since when, and what it goes on with meanwhile.
 needs the role operator.
 
 With --ready say only whether the node is to be given work, which needs no token: for the health
-checks of containers and supervisors. The exit code is 5 while it starts, stops or cannot write.`,
+checks of containers and supervisors. The exit code is 5 while it starts, stops,
+cannot write, or has damaged data.`,
 		Example: `  mesh status
   mesh status --json
   mesh status --ready --timeout 5s`,

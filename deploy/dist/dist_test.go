@@ -257,6 +257,11 @@ func TestTheChecksumsAreThoseOfAllFiles(t *testing.T) {
 // A release can be made again, by others and elsewhere, and is the same.
 func TestTheSameSourceGivesTheSameBytesElsewhere(t *testing.T) {
 	tree, again := copied(t), t.TempDir()
+	settings := filepath.Join(t.TempDir(), "env") // of somebody else
+	if err := write(settings, []byte("GOFLAGS=-tags=theirs\nGOPROXY="+said(t, "go", "env", "GOPROXY")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOENV", settings)
 	if err := run(t.Context(), tree, again, testVersion, []string{here.os + "/" + here.arch}); err != nil {
 		t.Fatal(err)
 	}

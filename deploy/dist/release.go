@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -78,9 +79,9 @@ func newRelease(ctx context.Context, root, version string) (*release, error) {
 }
 
 // described is the version of the commit: that of its tag, or of the last one before it, so
-// many commits and the commit after it, which is later than the tag to whoever compares.
+// many commits and the commit after it, which is later than the tag to dpkg, and the same to semver.
 func (r *release) described(ctx context.Context) (string, error) {
-	changed, err := r.git(ctx, "status", "--porcelain", "--untracked-files=no")
+	changed, err := r.git(ctx, "status", "--porcelain") // also by files that git does not know: they are built and packed
 	if err != nil {
 		return "", err
 	}
@@ -119,9 +120,21 @@ func (r *release) git(ctx context.Context, args ...string) (string, error) {
 	return r.command(ctx, r.root, nil, "git", args...)
 }
 
-// golang runs Go, with settings that change what it builds as they are by default.
+// golang runs Go, with settings that change what it builds as they are by default, whatever the
+// environment and 'go env -w' say, and those that say where modules come from as they are here.
 func (r *release) golang(ctx context.Context, t target, args ...string) (string, error) {
-	env := append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
+	said, err := r.command(ctx, r.root, nil, "go", "env", "-json", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE", "GONOPROXY", "GOINSECURE", "GOVCS", "GOAUTH", "GOCACHE", "GOMODCACHE", "GOTOOLCHAIN")
+	if err != nil {
+		return "", err
+	}
+	var here map[string]string
+	if err := json.Unmarshal([]byte(said), &here); err != nil {
+		return "", err
+	}
+	env := append(os.Environ(), "GOENV=off", "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
+	for name, value := range here {
+		env = append(env, name+"="+value)
+	}
 	return r.command(ctx, r.root, env, "go", args...)
 }
 

@@ -35,6 +35,9 @@ func (r *release) stage(ctx context.Context, t target) error {
 	}
 	more := []string{"LICENSE", "README.md", "CHANGELOG.md", "deploy/compose.yaml", "deploy/systemd/agentmesh.service"}
 	err = fs.WalkDir(os.DirFS(r.root), "docs", func(name string, d fs.DirEntry, err error) error {
+		if name == "docs/examples" { // the tutorials show them whole
+			return fs.SkipDir
+		}
 		if err == nil && path.Ext(name) == ".md" {
 			more = append(more, name)
 		}

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,6 +117,22 @@ func TestAFileThatIsNoYAMLIsTold(t *testing.T) {
 	}
 	if _, problems := node.Problems(filepath.Join(t.TempDir(), "gone.yaml"), none); len(problems) != 1 || !mesh.IsCode(problems[0], mesh.NotFound) {
 		t.Errorf("no file: %v", problems)
+	}
+}
+
+// A secret that is in a file of its own is found from where the settings are, wherever the mesh is started.
+func TestASecretsFileIsBesideTheSettings(t *testing.T) {
+	name := settingsFile(t, "model: {url: \"https://x/v1\", name: m, key: \"${file:keys/model}\"}\n")
+	keys := filepath.Join(filepath.Dir(name), "keys")
+	if err := errors.Join(os.Mkdir(keys, 0o700), os.WriteFile(filepath.Join(keys, "model"), []byte("s3cret\n"), 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := node.LoadConfig(name)
+	if err == nil {
+		err = cfg.Fill()
+	}
+	if err != nil || cfg.Model.Key != "s3cret" {
+		t.Errorf("the key is %q, %v", cfg.Model.Key, err)
 	}
 }
 

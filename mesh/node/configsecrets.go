@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ func (c *Config) expand() error {
 		}
 		name = strings.TrimSuffix(name, "}")
 		if path, ok := strings.CutPrefix(name, "file:"); ok {
+			if c.file != nil && !filepath.IsAbs(path) { // as all paths of the file
+				path = filepath.Join(filepath.Dir(c.file.name), path)
+			}
 			data, err := keyfile.Read(path)
 			if err != nil {
 				return "", mesh.InvalidField("node.Config", field, "names a file: %s", mesh.DetailOf(err))

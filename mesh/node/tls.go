@@ -136,7 +136,10 @@ func (n *node) names() []string {
 			add(host)
 			continue
 		}
-		own, _ := net.InterfaceAddrs() // without them, by its name
+		own, err := net.InterfaceAddrs()
+		if err != nil {
+			n.logger.Warn("the addresses of this machine are not known, so that the mesh's certificate is for its name alone", "err", err)
+		}
 		for _, a := range own {
 			if of, ok := a.(*net.IPNet); ok && !of.IP.IsLinkLocalUnicast() {
 				add(of.IP.String())

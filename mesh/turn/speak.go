@@ -10,9 +10,6 @@ import (
 	"agentmesh/mesh"
 )
 
-// SpeechArtifact begins the ids of artifacts that are an answer as it is spoken.
-const SpeechArtifact = "speech"
-
 // maxSpoken is how much of an answer is spoken, in bytes: what OpenAI takes.
 const maxSpoken = 4096
 
@@ -36,7 +33,7 @@ func (d *driver) spoken(ctx context.Context, l *leg, out outcome) *mesh.Event {
 		return nil
 	}
 	mesh.MarkHeard(part, words) // models and agents have it as text
-	a := namespaced(&a2apb.Artifact{ArtifactId: SpeechArtifact + "-" + l.message.GetMessageId(), Name: SpeechArtifact, Parts: []*a2apb.Part{part}}, l.ordinal)
+	a := namespaced(&a2apb.Artifact{ArtifactId: mesh.SpeechArtifact(l.message.GetMessageId()), Name: "speech", Parts: []*a2apb.Part{part}}, l.ordinal)
 	return d.event(l.exec.ID, "node", mesh.ArtifactAppended{Artifact: a, LastChunk: true})
 }
 
